@@ -1,0 +1,338 @@
+//! The resources that people write and read: `Proxy` and `ProviderHealth`.
+//!
+//! Data only. The loops in [`crate::core`] use the structs below and know no API server.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema, core::ListMerge};
+use serde::{Deserialize, Serialize};
+
+/// The API group of both kinds.
+pub const GROUP: &str = "egressproxies.dev";
+/// Held until nothing of a Proxy is left at its backend.
+pub const FINALIZER: &str = "egressproxies.dev/instance";
+/// On a Proxy: any new value frees it from a permanent failure.
+pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
+
+/// An egress proxy: a small machine, or a Pod, that runs Squid and has its own way out.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "egressproxies.dev",
+    version = "v1alpha1",
+    kind = "Proxy",
+    plural = "proxies",
+    namespaced,
+    status = "ProxyStatus",
+    category = "egress",
+    selectable = ".spec.provider",
+    printcolumn(name = "Provider", type_ = "string", json_path = ".spec.provider"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Address", type_ = "string", json_path = ".status.address"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1),
+    printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxySpec {
+    /// The provider entry that makes it: a key of the providers ConfigMap.
+    #[x_kube(validation = ("self.matches('^[a-z0-9-]{1,20}$')", "a provider entry's name matches [a-z0-9-]{1,20}"))]
+    pub provider: String,
+    /// The TCP port that the proxy listens at. Changing it replaces the instance.
+    #[serde(default = "default_port")]
+    #[x_kube(validation = ("self >= 1 && self <= 65535", "a port is between 1 and 65535"))]
+    pub port: u16,
+    /// Where and on what the instance is made. Each provider's page says which fields it honours; one that
+    /// it does not is refused, not ignored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<ProxyPlacement>,
+    /// User-data for the instance, passed on byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_init: Option<CloudInit>,
+}
+
+fn default_port() -> u16 {
+    3128
+}
+
+/// Where and on what.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyPlacement {
+    /// A backend's region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// A zone, host or node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// A key of the provider's catalogue, or a backend's machine type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_type: Option<String>,
+    /// A key of the provider's catalogue, or an image's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
+/// User-data: inline, or a key of a Secret or ConfigMap in the Proxy's namespace.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("[has(self.inline), has(self.secretRef), has(self.configMapRef)].filter(x, x).size() == 1", "give exactly one of inline, secretRef and configMapRef"))]
+pub struct CloudInit {
+    /// The text itself. What holds secrets belongs into a Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<String>,
+    /// A Secret's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<KeyRef>,
+    /// A ConfigMap's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_ref: Option<KeyRef>,
+}
+
+/// A key of an object in the same namespace.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct KeyRef {
+    /// The object's name.
+    pub name: String,
+    /// The key in it.
+    pub key: String,
+}
+
+/// What became of a Proxy.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyStatus {
+    /// One word for people; programs read the conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// What is going on, or what is wrong and the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The generation of the spec that the rest of the status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Raised before each create that follows a delete: part of the instance's name and mark.
+    #[serde(default)]
+    pub incarnation: u32,
+    /// The instance that was begun and is not yet gone; there is at most one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<InstanceStatus>,
+    /// The best address, while the instance runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// All addresses, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<ProxyAddress>,
+    /// The revision of the provider that last advanced the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The failure that the Proxy rests on or retries after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// `Ready` and `Progressing`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// One word for what a Proxy is doing.
+#[derive(schemars::JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits for its provider entry.
+    Waiting,
+    /// Its instance is being made.
+    Creating,
+    /// Made, without an address yet.
+    Provisioning,
+    /// Usable.
+    Running,
+    /// Stands still.
+    Stopped,
+    /// The old instance is removed before a new one is made.
+    Replacing,
+    /// Being removed.
+    Deleting,
+    /// Won't succeed until somebody changes something.
+    Failed,
+}
+
+/// An instance from the moment its name is fixed until nothing of it is left.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceStatus {
+    /// The provider entry that makes it.
+    pub provider: String,
+    /// Its name at the backend.
+    pub name: String,
+    /// Its id, once the provider told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Hash over the fields of the spec that it was made from: `1:` and 16 hexadecimal digits.
+    pub spec_hash: String,
+    /// Whether create answered `done`.
+    #[serde(default)]
+    pub created: bool,
+    /// Whether a delete was begun: it is then never created or adopted again.
+    #[serde(default)]
+    pub deleting: bool,
+    /// The provider's own note on the step that is going on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// The revision that first advanced it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+}
+
+/// Where a proxy answers.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct ProxyAddress {
+    /// `internal` or `external`.
+    pub kind: String,
+    /// IPv4 or IPv6.
+    pub ip: String,
+}
+
+/// Why a Proxy does not advance.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// `transient`, `permanent` or `quota-exceeded`.
+    pub class: String,
+    /// Stable.
+    pub reason: String,
+    /// The thing, the cause, the way out.
+    pub message: String,
+    /// The failures in a row.
+    pub count: u32,
+    /// When the last of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// What it was seen with: a change of any of these frees a permanent failure.
+    pub key: String,
+}
+
+/// What the operator knows of one provider entry.
+#[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "egressproxies.dev",
+    version = "v1alpha1",
+    kind = "ProviderHealth",
+    plural = "providerhealths",
+    status = "ProviderHealthStatus",
+    category = "egress",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Provider", type_ = "string", json_path = ".status.active.name"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.active.version"),
+    printcolumn(name = "Revision", type_ = "string", json_path = ".status.active.revision"),
+    printcolumn(name = "Refused", type_ = "string", json_path = ".status.refusal.reason"),
+    printcolumn(name = "Held", type_ = "string", json_path = ".spec.hold.revision", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderHealthSpec {
+    /// Keeps the entry on an earlier revision, until its source changes to something new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+}
+
+/// A rollback that lasts.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// The revision to run.
+    pub revision: String,
+    /// The revision that the source offered when the hold was set: it ends when that changes.
+    pub instead_of: String,
+}
+
+/// What the operator saw.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderHealthStatus {
+    /// What calls go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveRevision>,
+    /// Earlier revisions that a rollback can name, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<ActiveRevision>,
+    /// The last candidate that was refused, until one is taken up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusalStatus>,
+    /// Its places, in config order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PlaceStatus>,
+    /// `Ready`: an active revision, and every place ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A revision and where it came from.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ActiveRevision {
+    /// Over component, config, grants and limits.
+    pub revision: String,
+    /// What the component calls itself.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// `sha256:` and 64 hexadecimal digits, of the unpacked component.
+    pub digest: String,
+    /// The contract's line.
+    pub contract: String,
+    /// The interfaces that it imports.
+    #[serde(default)]
+    pub imports: Vec<String>,
+    /// Where the component was read from.
+    pub source: String,
+    /// When it became active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// A candidate that was refused.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusalStatus {
+    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure` or `check`; `entry` when the entry itself
+    /// can't be read.
+    pub stage: String,
+    /// Stable.
+    pub reason: String,
+    /// The thing, the cause, the way out.
+    pub message: String,
+    /// What `configure` found, each with its path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// The candidate's digest, where it got so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+}
+
+/// One place of an entry.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaceStatus {
+    /// A host, node, project or API server.
+    pub name: String,
+    /// Whether it could serve a create.
+    pub ready: bool,
+    /// From the contract's list.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Short values.
+    #[serde(default)]
+    pub details: std::collections::BTreeMap<String, String>,
+}

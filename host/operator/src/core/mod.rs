@@ -1,0 +1,3 @@
+//! The control loops, free of Kubernetes: they decide, and act through two traits.
+
+pub mod store;

@@ -1,0 +1,133 @@
+//! What the loops need of the world: where Proxies are kept, and which providers there are.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use egress_contract::Provider;
+
+use crate::api::{ProxySpec, ProxyStatus};
+
+/// Which Proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProxyKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for ProxyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A Proxy as it was read live.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProxyRecord {
+    /// Which.
+    pub key: ProxyKey,
+    /// Never given twice.
+    pub uid: String,
+    /// Raised with every change of the spec.
+    pub generation: i64,
+    /// Opaque: a write with a stale one is refused.
+    pub version: String,
+    /// Somebody asked for its end.
+    pub deleting: bool,
+    /// Ours is on it.
+    pub finalizer: bool,
+    /// The retry annotation's value.
+    pub retry: Option<String>,
+    /// What is wanted.
+    pub spec: ProxySpec,
+    /// What became of it.
+    pub status: ProxyStatus,
+}
+
+/// A write or read that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Somebody else wrote first: read again.
+    #[error("{0} was changed meanwhile")]
+    Conflict(ProxyKey),
+    /// It is gone.
+    #[error("{0} is gone")]
+    Gone(ProxyKey),
+    /// Whether it happened is unknown: read again.
+    #[error("{key}: {message}")]
+    Failed {
+        /// Which.
+        key: ProxyKey,
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Why there is no user-data although the spec names some.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UserDataError {
+    /// The object or its key is missing: it may still come.
+    #[error("{what} does not exist; create it, or change spec.cloudInit")]
+    Missing {
+        /// `Secret team-a/squid, key user-data`.
+        what: String,
+    },
+    /// It could not be read now.
+    #[error("can't read {what}: {message}")]
+    Unread {
+        /// As above.
+        what: String,
+        /// The cause.
+        message: String,
+    },
+}
+
+/// Something that people should see once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether something is wrong.
+    pub warning: bool,
+    /// CamelCase.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Where Proxies are kept.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Read live, never from a cache: what is missing here gets deleted.
+    async fn get(&self, key: &ProxyKey) -> Result<Option<ProxyRecord>, StoreError>;
+
+    /// Writes the status if the record is still the newest; answers the record as it is then.
+    async fn write_status(
+        &self,
+        record: &ProxyRecord,
+        status: ProxyStatus,
+    ) -> Result<ProxyRecord, StoreError>;
+
+    /// Puts our finalizer on, or takes it off. None when that was its end.
+    async fn set_finalizer(&self, record: &ProxyRecord, on: bool) -> Result<Option<ProxyRecord>, StoreError>;
+
+    /// What `spec.cloudInit` says; empty when it says nothing.
+    async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError>;
+
+    /// Tells people. Never fails the caller.
+    async fn notify(&self, record: &ProxyRecord, notice: Notice);
+}
+
+/// What calls of one entry go to now.
+#[derive(Clone)]
+pub struct ActiveProvider {
+    /// The very revision: a call that begins on it ends on it.
+    pub provider: Arc<dyn Provider>,
+    /// Its id.
+    pub revision: String,
+}
+
+/// Which providers there are.
+pub trait Providers: Send + Sync {
+    /// None when there is no such entry, or it has no revision yet; with the reason for people.
+    fn active(&self, entry: &str) -> Result<ActiveProvider, String>;
+}

@@ -1,0 +1,65 @@
+//! Why a candidate did not become active.
+
+use std::fmt;
+
+use egress_contract::Fault;
+use serde::{Deserialize, Serialize};
+
+/// What a candidate goes through, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The bytes are read from their source and unpacked.
+    Fetch,
+    /// They are what the entry pins.
+    Digest,
+    /// They are a valid component of a contract's line that this host serves.
+    Parse,
+    /// They become machine code, within bounds.
+    Compile,
+    /// Every import is lent by the entry's grants, every export is there.
+    Link,
+    /// The component accepts the entry's config.
+    Configure,
+    /// The component answers `check` for its places without a trap or a limit.
+    Check,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fetch => "fetch",
+            Self::Digest => "digest",
+            Self::Parse => "parse",
+            Self::Compile => "compile",
+            Self::Link => "link",
+            Self::Configure => "configure",
+            Self::Check => "check",
+        })
+    }
+}
+
+/// A candidate refused at a stage; what was active before goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{stage}: {message}")]
+pub struct Refusal {
+    /// Where.
+    pub stage: Stage,
+    /// Stable, CamelCase: `NotAComponent`, `ImportNotGranted`, `ConfigRefused`.
+    pub reason: &'static str,
+    /// The thing, the cause, the way out.
+    pub message: String,
+    /// What `configure` found.
+    pub faults: Vec<Fault>,
+}
+
+impl Refusal {
+    pub(crate) fn scaffold() -> Self {
+        Self {
+            stage: Stage::Fetch,
+            reason: "Scaffold",
+            message: "not built yet".to_owned(),
+            faults: Vec::new(),
+        }
+    }
+}
