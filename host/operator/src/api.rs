@@ -3,7 +3,7 @@
 //! Data only. The loops in [`crate::core`] use the structs below and know no API server.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema, core::ListMerge};
+use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 /// The API group of both kinds.
