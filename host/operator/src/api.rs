@@ -2,6 +2,8 @@
 //!
 //! Data only. The loops in [`crate::core`] use the structs below and know no API server.
 
+#![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

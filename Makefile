@@ -1,0 +1,56 @@
+# The front door: `make help` says what there is.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+CARGO ?= cargo
+# Where tools that the project needs are kept between clones.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/egress-proxies-operator
+CARGO_DENY_VERSION := 0.20.2
+CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
+# A folder under providers/ whose crate is a cdylib becomes a component.
+PROVIDERS := $(patsubst providers/%/Cargo.toml,%,$(shell grep -l cdylib providers/*/Cargo.toml))
+
+.PHONY: help
+help: ## Show this.
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' \
+	  | while IFS=$$'\t' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+.PHONY: setup
+setup: ## Install what building and testing need (as root also the Debian packages that are missing).
+	@hack/setup.sh
+
+.PHONY: build
+build: ## Build epo, the operator's one binary.
+	$(CARGO) build --locked --package epo
+
+.PHONY: providers
+providers: $(PROVIDERS:%=target/providers/%.wasm) ## Build every provider into target/providers/NAME.wasm.
+
+# Always asked, since cargo knows best what is stale.
+target/providers/%.wasm: FORCE
+	@$(CARGO) run --quiet --locked --package provider-encode -- $*-provider $@
+	@echo "built $@ ($$(stat -c %s $@) bytes)"
+
+.PHONY: FORCE
+FORCE:
+
+.PHONY: test
+test: providers ## Run every test that needs neither root nor a cluster.
+	$(CARGO) test --workspace --locked
+
+.PHONY: lint
+lint: $(CARGO_DENY) ## Check format, lints, licences, bans and sources.
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO_DENY) --workspace --locked check licenses bans sources
+
+.PHONY: audit
+audit: $(CARGO_DENY) ## Check dependencies against published advisories (fetches their database from GitHub).
+	$(CARGO_DENY) --workspace --locked check advisories
+
+$(CARGO_DENY):
+	@echo "installing cargo-deny $(CARGO_DENY_VERSION): about 5 minutes, once"
+	$(CARGO) install --locked --root $(CACHE)/tools cargo-deny@$(CARGO_DENY_VERSION)

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs what building and testing need, and says what it does. Can be run again at any time.
+set -euo pipefail
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+# What the C parts of dependencies (zstd, ring) are built with.
+missing=()
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v make >/dev/null || missing+=(make)
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    die "missing: ${missing[*]}; install them with this system's package manager, then run make setup again"
+  fi
+  say "installing ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+command -v cargo >/dev/null || die "no cargo on the PATH; install Rust with rustup (https://rustup.rs), then run make setup again"
+if command -v rustup >/dev/null; then
+  # rust-toolchain.toml names the toolchain, its components and the guests' target.
+  say "checking the Rust toolchain of rust-toolchain.toml"
+  rustup toolchain install --no-self-update >/dev/null
+else
+  say "no rustup: this toolchain must bring clippy, rustfmt and the target wasm32-unknown-unknown itself"
+fi
+say "done; go on with: make test"
