@@ -5,14 +5,13 @@
 //! clocks even when it uses none). This crate stands apart from the host: building a guest must not wait
 //! for wasmtime.
 
-use std::{
-    ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
-    process::Command,
-};
+mod guest;
+
+use std::{io, path::PathBuf};
 
 use wit_component::ComponentEncoder;
+
+pub use guest::Guest;
 
 /// The target that guests are built for.
 pub const GUEST_TARGET: &str = "wasm32-unknown-unknown";
@@ -41,6 +40,29 @@ pub enum EncodeError {
         /// For what.
         package: String,
     },
+    /// Cargo does not know the folder.
+    #[error("{dir} is in no Cargo workspace: {cause}; run this where a provider's Cargo.toml is")]
+    NoWorkspace {
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// What cargo said.
+        cause: String,
+    },
+    /// The workspace has no such provider, or it is not clear which is meant.
+    #[error(
+        "{}; a provider is a crate with crate-type = [\"cdylib\"], and this workspace has {}",
+        match .wanted {
+            Some(wanted) => format!("{wanted} is no provider of this workspace"),
+            None => "say which provider to build".to_owned(),
+        },
+        if .found.is_empty() { "none".to_owned() } else { .found.join(", ") }
+    )]
+    WhichGuest {
+        /// What was asked for.
+        wanted: Option<String>,
+        /// What there is.
+        found: Vec<String>,
+    },
     /// A file can't be read or written.
     #[error("{path}: {source}")]
     File {
@@ -56,64 +78,6 @@ pub fn encode(core_module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     let encode = || ComponentEncoder::default().validate(true).module(core_module)?.encode();
     // wit-component reports by chains of causes; its alternate form prints the whole chain.
     encode().map_err(|error| EncodeError::Encode(format!("{error:#}")))
-}
-
-/// Builds the package in the workspace of `manifest_dir` and writes `out`; adds the target if rustup has
-/// not got it.
-pub fn build(manifest_dir: &Path, package: &str, out: &Path) -> Result<(), EncodeError> {
-    add_target(manifest_dir)?;
-    let target_dir = target_dir(manifest_dir);
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(manifest_dir).args([
-        "build",
-        "--quiet",
-        "--locked",
-        "--package",
-        package,
-        "--profile",
-        "provider",
-        "--target",
-        GUEST_TARGET,
-        "--lib",
-    ]);
-    cargo.arg("--target-dir").arg(&target_dir);
-    run(cargo, "cargo", package)?;
-    let core =
-        target_dir.join(GUEST_TARGET).join("provider").join(format!("{}.wasm", package.replace('-', "_")));
-    let component = encode(&read(&core)?)?;
-    if let Some(parent) = out.parent() {
-        fs::create_dir_all(parent).map_err(|source| EncodeError::File { path: parent.to_owned(), source })?;
-    }
-    // Aside, then renamed: whoever watches the folder never reads half a component.
-    let aside = out.with_extension("wasm.new");
-    fs::write(&aside, component)
-        .and_then(|()| fs::rename(&aside, out))
-        .map_err(|source| EncodeError::File { path: out.to_owned(), source })
-}
-
-/// Where guests are built: cargo's own choice, so a warm machine stays warm.
-fn target_dir(manifest_dir: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| manifest_dir.join("target"), |dir: OsString| dir.into())
-}
-
-fn add_target(manifest_dir: &Path) -> Result<(), EncodeError> {
-    let mut rustup = Command::new("rustup");
-    rustup.current_dir(manifest_dir).args(["--quiet", "target", "add", GUEST_TARGET]);
-    match run(rustup, "rustup", GUEST_TARGET) {
-        // A toolchain that did not come from rustup brings its own targets: cargo will say if not.
-        Err(EncodeError::Start { .. }) | Ok(()) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn run(mut command: Command, program: &'static str, package: &str) -> Result<(), EncodeError> {
-    let status = command.status().map_err(|source| EncodeError::Start { program, source })?;
-    if status.success() { Ok(()) } else { Err(EncodeError::Failed { program, package: package.to_owned() }) }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, EncodeError> {
-    fs::read(path).map_err(|source| EncodeError::File { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 //! `epo provider build` does the same for people; this one is for `make`, which should not build the
 //! whole host to build a guest.
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{env, path::Path, process::ExitCode};
+
+use provider_encode::Guest;
 
 fn main() -> ExitCode {
     let mut args = env::args().skip(1);
@@ -11,8 +13,7 @@ fn main() -> ExitCode {
         eprintln!("usage: provider-encode PACKAGE OUT");
         return ExitCode::from(2);
     };
-    let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    match provider_encode::build(&here, &package, &PathBuf::from(out)) {
+    match Guest::find(Path::new("."), Some(&package)).and_then(|guest| guest.build(Path::new(&out))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("provider-encode: {error}");
