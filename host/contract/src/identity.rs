@@ -22,7 +22,7 @@ pub const MARK_UID: &str = "uid";
 pub const MARK_INCARNATION: &str = "incarnation";
 /// The Proxy's namespace, for people.
 pub const MARK_NAMESPACE: &str = "namespace";
-/// The Proxy's name, for people; cut to 63 characters.
+/// The Proxy's name, for people; cut to 63 characters, its dots made dashes.
 pub const MARK_PROXY: &str = "proxy";
 
 const LONGEST_NAME: usize = 40;
@@ -158,10 +158,12 @@ fn slug(proxy: &str) -> String {
     }
 }
 
-/// Cut to what a label may hold, which must end in a letter or digit.
+/// Cut and mapped to what the narrowest of the backends' labels may hold: Compute Engine's know no dots and
+/// no capitals, Kubernetes' begin and end in a letter or digit.
 fn label_value(text: &str) -> String {
-    let cut: String = text.chars().take(63).collect();
-    cut.trim_end_matches(['-', '.', '_']).to_owned()
+    let byte = |b: u8| if is_name_byte(b) { char::from(b) } else { '-' };
+    let cut: String = text.bytes().take(63).map(|b| byte(b.to_ascii_lowercase())).collect();
+    cut.trim_matches('-').to_owned()
 }
 
 fn short_hash(parts: &[&[u8]], length: usize) -> String {
@@ -205,10 +207,11 @@ mod tests {
 
     #[test]
     fn a_mark_fits_labels() {
-        let long = format!("{}-{}", "x".repeat(62), "y".repeat(100));
+        let long = format!("{}.{}", "x".repeat(62), "y".repeat(100));
         for (key, value) in Installation::new("one").mark(UID, 7, "ns", &long) {
             assert!(key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{key}");
             assert!(value.len() <= 63 && !value.ends_with('-'), "{value}");
+            assert!(value.bytes().all(is_name_byte), "{value}");
         }
     }
 

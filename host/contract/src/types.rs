@@ -47,6 +47,8 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// An object with whatever helps.
     pub details: Value,
+    /// In create and delete: the progress from now on; empty to forget it, none to keep it.
+    pub progress: Option<Box<str>>,
 }
 
 impl Error {
@@ -58,6 +60,7 @@ impl Error {
             message: message.into(),
             retry_after: None,
             details: Value::Object(serde_json::Map::new()),
+            progress: None,
         }
     }
 
@@ -79,15 +82,15 @@ pub struct Target {
     pub name: InstanceName,
     /// The Proxy's UID; empty only for an item without a mark that the collector hands back.
     pub uid: String,
-    /// From 1; raised before each create that follows a delete.
+    /// From 1, or 0 without a UID; raised before each create that follows a delete.
     pub incarnation: u32,
     /// The Proxy's namespace.
     pub namespace: String,
     /// The Proxy's name.
     pub proxy: String,
-    /// What create answered, if it has.
+    /// The newest that create answered, pending or done.
     pub id: Option<String>,
-    /// What the last pending answer of the same method gave.
+    /// What the last answer about this target left behind, be it create's or delete's.
     pub progress: Option<String>,
 }
 
