@@ -1,1 +1,13 @@
-//! Scaffold.
+//! What the host lends to providers, for real: the Kubernetes API of granted clusters.
+//!
+//! A capability stands between a component and a backend. It owns addresses, trust and credentials, lets
+//! nothing through that its grant does not list, ends every request at a deadline, bounds every answer
+//! while it is read, and repeats nothing: what a failure means, the provider knows better.
+//!
+//! It logs nothing either, since the runtime logs each host call. But a process that uses kube beside it
+//! should keep the log target `kube_client::client` at `error`: at `warn` kube prints whole answers that it
+//! can't decode, Secrets among them.
+
+pub mod kubernetes;
+
+pub use kubernetes::{HomeCluster, KubernetesCapability, KubernetesGrant};
