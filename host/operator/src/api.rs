@@ -1,11 +1,18 @@
 //! The resources that people write and read: `Proxy` and `ProviderHealth`.
 //!
 //! Data only. The loops in [`crate::core`] use the structs below and know no API server.
+//!
+//! Compiling is not being accepted: an API server stores a u32 above its range and refuses the null of an
+//! optional enum, and one object that can't be read back blinds a whole list. So integers have their range,
+//! optional fields are left out rather than null, and strings that CEL reads have a length.
 
 #![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 /// The API group of both kinds.
@@ -15,12 +22,23 @@ pub const FINALIZER: &str = "egressproxies.dev/instance";
 /// On a Proxy: any new value frees it from a permanent failure.
 pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
 
-/// An egress proxy: a small machine, or a Pod, that runs Squid and has its own way out.
+/// The definitions of both kinds, as an API server takes them.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![Proxy::crd(), ProviderHealth::crd()]
+}
+
+/// The same as one stream of YAML documents.
+pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
+    crds().iter().map(|crd| Ok(format!("---\n{}", serde_saphyr::to_string(crd)?))).collect()
+}
+
+/// What is wanted of an egress proxy.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "egressproxies.dev",
     version = "v1alpha1",
     kind = "Proxy",
+    doc = "An egress proxy: a small machine, or a Pod, that runs Squid and has its own way out.",
     plural = "proxies",
     namespaced,
     status = "ProxyStatus",
@@ -41,11 +59,12 @@ pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
 #[serde(rename_all = "camelCase")]
 pub struct ProxySpec {
     /// The provider entry that makes it: a key of the providers ConfigMap.
-    #[x_kube(validation = ("self.matches('^[a-z0-9-]{1,20}$')", "a provider entry's name matches [a-z0-9-]{1,20}"))]
+    #[schemars(length(min = 1, max = 20))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9-]+$')", "a provider entry's name matches [a-z0-9-]{1,20}"))]
     pub provider: String,
     /// The TCP port that the proxy listens at. Changing it replaces the instance.
     #[serde(default = "default_port")]
-    #[x_kube(validation = ("self >= 1 && self <= 65535", "a port is between 1 and 65535"))]
+    #[schemars(schema_with = "port_schema")]
     pub port: u16,
     /// Where and on what the instance is made. Each provider's page says which fields it honours; one that
     /// it does not is refused, not ignored.
@@ -60,21 +79,34 @@ fn default_port() -> u16 {
     3128
 }
 
+/// An API server knows no unsigned formats: it warns of them, and stores what does not fit.
+fn port_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "integer", "format": "int32", "minimum": 1, "maximum": u16::MAX})
+}
+
+fn count_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "integer", "format": "int64", "minimum": 0, "maximum": u32::MAX})
+}
+
 /// Where and on what.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyPlacement {
     /// A backend's region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
     pub region: Option<String>,
     /// A zone, host or node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
     pub zone: Option<String>,
     /// A key of the provider's catalogue, or a backend's machine type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
     pub machine_type: Option<String>,
     /// A key of the provider's catalogue, or an image's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
     pub image: Option<String>,
 }
 
@@ -85,6 +117,7 @@ pub struct ProxyPlacement {
 pub struct CloudInit {
     /// The text itself. What holds secrets belongs into a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 262_144))]
     pub inline: Option<String>,
     /// A Secret's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,8 +131,10 @@ pub struct CloudInit {
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct KeyRef {
     /// The object's name.
+    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The key in it.
+    #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
 
@@ -118,6 +153,7 @@ pub struct ProxyStatus {
     pub observed_generation: Option<i64>,
     /// Raised before each create that follows a delete: part of the instance's name and mark.
     #[serde(default)]
+    #[schemars(schema_with = "count_schema")]
     pub incarnation: u32,
     /// The instance that was begun and is not yet gone; there is at most one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,6 +244,7 @@ pub struct Failure {
     /// The thing, the cause, the way out.
     pub message: String,
     /// The failures in a row.
+    #[schemars(schema_with = "count_schema")]
     pub count: u32,
     /// When the last of them was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,12 +253,13 @@ pub struct Failure {
     pub key: String,
 }
 
-/// What the operator knows of one provider entry.
+/// What people may ask of the entry.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "egressproxies.dev",
     version = "v1alpha1",
     kind = "ProviderHealth",
+    doc = "What the operator knows of one provider entry, and the hold that rolls it back.",
     plural = "providerhealths",
     status = "ProviderHealthStatus",
     category = "egress",
@@ -264,6 +302,9 @@ pub struct ProviderHealthStatus {
     /// Earlier revisions that a rollback can name, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<ActiveRevision>,
+    /// The revision that the source offers, whether it is active, held back or refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<String>,
     /// The last candidate that was refused, until one is taken up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusalStatus>,
@@ -335,6 +376,50 @@ pub struct PlaceStatus {
     /// For people.
     pub message: String,
     /// Short values.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub details: std::collections::BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_render_as_yaml_that_reads_back() {
+        let yaml = crds_yaml().unwrap();
+        let read: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&yaml).unwrap();
+        assert_eq!(read, crds());
+    }
+
+    #[test]
+    fn every_field_has_a_text_for_kubectl_explain() {
+        for crd in crds() {
+            let crd = serde_json::to_value(crd).unwrap();
+            let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+            undocumented(schema, &mut String::from("."));
+        }
+    }
+
+    /// The conditions' texts are Kubernetes' own, and `spec` and `status` have their kind's.
+    fn undocumented(properties: &serde_json::Value, path: &mut String) {
+        let Some(fields) = properties.as_object() else { return };
+        for (name, schema) in fields {
+            let at = format!("{path}{name}");
+            assert!(schema["description"].is_string(), "{at} has no description");
+            undocumented(&schema["properties"], &mut format!("{at}."));
+            undocumented(&schema["items"]["properties"], &mut format!("{at}[]."));
+        }
+    }
+
+    #[test]
+    fn no_integer_is_stored_that_does_not_read_back() {
+        for crd in crds() {
+            let crd = serde_json::to_string(&crd).unwrap();
+            assert!(!crd.contains("\"uint"), "an API server checks no unsigned format");
+        }
+        let proxy = serde_json::to_value(Proxy::crd()).unwrap();
+        let schema = &proxy["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        assert_eq!(schema["spec"]["properties"]["port"]["maximum"], 65535.0);
+        assert_eq!(schema["status"]["properties"]["incarnation"]["maximum"], 4_294_967_295.0);
+    }
 }
