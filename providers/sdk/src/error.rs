@@ -12,6 +12,8 @@ pub mod reason {
     pub const PAUSED: &str = "paused";
     /// Being deleted.
     pub const DELETING: &str = "deleting";
+    /// It is gone.
+    pub const NOT_FOUND: &str = "not-found";
     /// Asked for what the provider can't do.
     pub const UNSUPPORTED: &str = "unsupported";
     /// Asked for a place, type or image that the provider can't give.
@@ -79,7 +81,7 @@ impl Error {
 
     /// The instance is gone.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(ErrorClass::NotFound, "not-found", message)
+        Self::new(ErrorClass::NotFound, reason::NOT_FOUND, message)
     }
 
     /// May succeed later.

@@ -8,6 +8,7 @@ use std::{fs, io, path::Path};
 
 pub mod compatible;
 pub mod documented;
+pub mod page;
 pub mod released;
 pub mod spelling;
 
@@ -80,8 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_contract_version_is_the_package_version() {
-        assert_eq!(version(&wit()).unwrap().to_string(), egress_contract::CONTRACT_VERSION);
+    fn host_and_sdk_speak_the_version_of_the_package() {
+        let version = version(&wit()).unwrap().to_string();
+        assert_eq!(version, egress_contract::CONTRACT_VERSION);
+        assert_eq!(version, provider_sdk::CONTRACT_VERSION);
     }
 
     #[test]

@@ -39,6 +39,12 @@ pub fn cases(wit: &Path, interface: &str, name: &str) -> anyhow::Result<BTreeSet
     Ok(cases.cases.iter().map(|case| case.name.clone()).collect())
 }
 
+/// The values of the string constants of a source.
+pub fn constants(source: &str) -> BTreeSet<String> {
+    let value = |line: &str| Some(line.trim().split_once(": &str = \"")?.1.strip_suffix("\";")?.to_owned());
+    source.lines().filter(|line| line.trim().starts_with("pub const ")).filter_map(value).collect()
+}
+
 /// What each type's `as_str` can answer, by the type's name, in a source that rustfmt formatted.
 ///
 /// The compiler sees to it that every variant has an arm.
@@ -70,28 +76,47 @@ mod tests {
     use super::*;
     use crate::tests::wit;
 
-    /// Where the contract documents the words of a type of the capabilities.
-    const KINDS: [(&str, &str, &str, &str); 1] = [("KubernetesFailureKind", "kubernetes", "failure", "kind")];
+    /// Where the contract documents the words of a type: interface, record, field.
+    const PLACES: [(&str, [&str; 3]); 3] = [
+        ("KubernetesFailureKind", ["kubernetes", "failure", "kind"]),
+        ("AddressKind", ["types", "address", "kind"]),
+        ("HealthReason", ["types", "health", "reason"]),
+    ];
+
+    fn source(path: &str) -> String {
+        fs::read_to_string(wit().join("..").join(path)).unwrap()
+    }
 
     #[test]
-    fn each_kind_of_failure_is_spelled_as_the_contract_documents_it() {
-        let source = wit().join("../host/runtime/src/capability.rs");
-        let spelled = spelled(&fs::read_to_string(source).unwrap());
-        assert!(!spelled.is_empty(), "capability.rs has no as_str any more: mend this test");
-        for (name, words) in spelled {
-            let (_, interface, record, field) = KINDS
-                .into_iter()
-                .find(|kind| kind.0 == name)
-                .unwrap_or_else(|| panic!("add {name} to KINDS: where does the contract document it?"));
-            let documented = documented(&wit(), interface, record, field).unwrap();
-            assert_eq!(words, documented, "{name} against {interface}.{record}.{field}");
+    fn each_word_is_spelled_as_the_contract_documents_it() {
+        for path in ["host/runtime/src/capability.rs", "providers/sdk/src/types.rs"] {
+            let spelled = spelled(&source(path));
+            assert!(!spelled.is_empty(), "{path} has no as_str any more: mend this test");
+            for (name, words) in spelled {
+                let Some((_, [interface, record, field])) =
+                    PLACES.into_iter().find(|(known, _)| *known == name)
+                else {
+                    panic!("{path}: add {name} to PLACES: where does the contract document its words?");
+                };
+                let documented = documented(&wit(), interface, record, field).unwrap();
+                assert_eq!(words, documented, "{name} against {interface}.{record}.{field}");
+            }
         }
     }
 
     #[test]
+    fn the_sdk_knows_the_reasons_that_the_operator_knows() {
+        let documented = documented(&wit(), "types", "error", "reason").unwrap();
+        assert_eq!(constants(&source("providers/sdk/src/error.rs")), documented);
+    }
+
+    #[test]
     fn classes_and_states_are_spelled_as_the_contract_names_them() {
-        let types = fs::read_to_string(wit().join("../host/contract/src/types.rs")).unwrap();
-        let classes = spelled(&types).into_iter().find(|(name, _)| name == "ErrorClass").unwrap().1;
+        let classes = spelled(&source("host/contract/src/types.rs"))
+            .into_iter()
+            .find(|(name, _)| name == "ErrorClass")
+            .unwrap()
+            .1;
         assert_eq!(classes, cases(&wit(), "types", "error-class").unwrap());
         for class in classes {
             let read: ErrorClass = serde_json::from_value(class.clone().into()).unwrap();
