@@ -25,6 +25,8 @@ pub const MARK_NAMESPACE: &str = "namespace";
 /// The Proxy's name, for people; cut to 63 characters, its dots made dashes.
 pub const MARK_PROXY: &str = "proxy";
 
+/// With this begins the name of what several Proxies share, and no instance's.
+const SHARED: &str = "proxy-base-";
 const LONGEST_NAME: usize = 40;
 const INSTALLATION_HASH: usize = 6;
 const INSTANCE_HASH: usize = 8;
@@ -120,6 +122,20 @@ impl Installation {
         &self.hash
     }
 
+    /// Whether a name, read back at a backend, bears this installation's hash where one stands: in an
+    /// instance's name (`proxy-<slug>-<hash>-<instance>`) or in that of something shared
+    /// (`proxy-base-<hash>-<entry>-<key>`).
+    pub fn made(&self, name: &InstanceName) -> bool {
+        match name.0.strip_prefix(SHARED) {
+            Some(rest) => rest.split_once('-').is_some_and(|(hash, _)| hash == self.hash),
+            None => {
+                let (before, instance) = name.0.rsplit_once('-').unwrap_or_default();
+                let (_, hash) = before.rsplit_once('-').unwrap_or_default();
+                instance.len() == INSTANCE_HASH && hash == self.hash
+            }
+        }
+    }
+
     /// The instance's name for one incarnation of a Proxy.
     pub fn instance_name(&self, proxy: &str, uid: &str, incarnation: u32) -> InstanceName {
         let instance = short_hash(&[uid.as_bytes(), &incarnation.to_be_bytes()], INSTANCE_HASH);
@@ -148,12 +164,16 @@ fn is_name_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')
 }
 
-/// The Proxy's name as far as it fits, for people: it proves nothing.
+/// The Proxy's name as far as it fits, for people: it proves nothing. A Proxy called `base-..` must not look
+/// like something shared.
 fn slug(proxy: &str) -> String {
-    let slug: String =
-        proxy.bytes().take(LONGEST_SLUG).map(|b| if is_name_byte(b) { char::from(b) } else { '-' }).collect();
-    match slug.trim_matches('-') {
+    let letters = proxy.bytes().map(|b| if is_name_byte(b) { char::from(b) } else { '-' });
+    let slug: String = letters.skip_while(|letter| *letter == '-').take(LONGEST_SLUG).collect();
+    match slug.trim_end_matches('-') {
         "" => "x".to_owned(),
+        base if base == "base" || base.starts_with("base-") => {
+            format!("x{base}").chars().take(LONGEST_SLUG).collect()
+        }
         trimmed => trimmed.to_owned(),
     }
 }
