@@ -167,7 +167,8 @@ pub struct ProxyStatus {
     /// The revision of the provider that last advanced the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The failure that the Proxy rests on or retries after.
+    /// The failure that the Proxy rests on or retries after. That of an instance that ended by itself stays
+    /// until its successor has run for ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// `Ready` and `Progressing`.
@@ -219,7 +220,7 @@ pub struct InstanceStatus {
     /// The provider's own note on the step that is going on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// The revision that first advanced it.
+    /// The revision that was active when its first step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
 }
@@ -249,6 +250,9 @@ pub struct Failure {
     /// When the last of them was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
+    /// When the next attempt is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Time>,
     /// What it was seen with: a change of any of these frees a permanent failure.
     pub key: String,
 }

@@ -1,3 +1,19 @@
 //! The control loops, free of Kubernetes: they decide, and act through two traits.
+//!
+//! [`decide`] gives the next step of a Proxy, [`status`] what its status becomes, [`backoff`] when to try
+//! again; [`reconcile`] acts on them. [`memory`] keeps Proxies for tests, and shows what a store must promise.
 
+pub mod agenda;
+pub mod backoff;
+pub mod clock;
+pub mod conditions;
+pub mod decide;
+pub mod hash;
+pub mod memory;
+pub mod notices;
+pub mod reconcile;
+pub mod status;
 pub mod store;
+
+#[cfg(test)]
+mod tests;

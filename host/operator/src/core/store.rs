@@ -131,3 +131,36 @@ pub trait Providers: Send + Sync {
     /// None when there is no such entry, or it has no revision yet; with the reason for people.
     fn active(&self, entry: &str) -> Result<ActiveProvider, String>;
 }
+
+#[async_trait]
+impl<T: Store + ?Sized> Store for Arc<T> {
+    async fn get(&self, key: &ProxyKey) -> Result<Option<ProxyRecord>, StoreError> {
+        (**self).get(key).await
+    }
+
+    async fn write_status(
+        &self,
+        record: &ProxyRecord,
+        status: ProxyStatus,
+    ) -> Result<ProxyRecord, StoreError> {
+        (**self).write_status(record, status).await
+    }
+
+    async fn set_finalizer(&self, record: &ProxyRecord, on: bool) -> Result<Option<ProxyRecord>, StoreError> {
+        (**self).set_finalizer(record, on).await
+    }
+
+    async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError> {
+        (**self).user_data(record).await
+    }
+
+    async fn notify(&self, record: &ProxyRecord, notice: Notice) {
+        (**self).notify(record, notice).await;
+    }
+}
+
+impl<T: Providers + ?Sized> Providers for Arc<T> {
+    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
+        (**self).active(entry)
+    }
+}

@@ -1,0 +1,513 @@
+//! The control loop of one Proxy.
+//!
+//! A pass reads the Proxy live, takes the steps that [`decide`](crate::core::decide::decide) gives, and ends
+//! after at most one call of a provider. What a call answered is stored before the next one begins, and what
+//! is about to be made is stored before it is made; so a process that ends between any two of these leaves a
+//! record from which the next one goes on. A write of a stale record is refused by the store, and the pass is
+//! begun again.
+//!
+//! Two hosts at once (a lease that was lost unnoticed) can't both begin an incarnation, nor begin a create
+//! of one that the other has given up. A create that one of them had sent before the other marked the instance
+//! can still arrive after the delete: what it makes has no owner, and the collector removes it.
+
+use std::{sync::Arc, time::Duration};
+
+use egress_contract::{
+    Created, Deleted, Error, ErrorClass, Installation, Instance, InstanceName, Pending, Placement, Spec,
+    State, Target,
+};
+use tracing::{Instrument, Span, field, info_span, warn};
+
+use crate::{
+    api::{InstanceStatus, ProxySpec, ProxyStatus},
+    core::{
+        agenda::{Agenda, Occasion},
+        backoff::{self, Call, Dice, Pace, held_up},
+        clock::Clock,
+        decide::{Cause, Entries, Step, decide, holder},
+        notices,
+        status::{Change, is_running},
+        store::{ActiveProvider, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+    },
+};
+
+/// What the caller is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Reconcile again after this time, or earlier when the Proxy, its provider or its annotation changes.
+    Requeue(Duration),
+    /// Nothing is to be done until the Proxy changes.
+    Wait,
+}
+
+/// How far a pass came.
+enum Flow {
+    /// Another step, on the newer record.
+    On(Box<ProxyRecord>),
+    /// Due again after this.
+    Rest(Box<ProxyRecord>, Duration),
+    /// Not ours any more.
+    End,
+}
+
+/// A reason of `create`: the instance ended and can't be started again.
+const FINISHED: &str = "finished";
+/// A pass that was overtaken is begun again after at most this.
+const OVERTAKEN: Duration = Duration::from_millis(100);
+const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
+
+/// What a [`Reconciler`] is given besides its store and providers.
+pub struct Setup {
+    /// Whose instances these are.
+    pub installation: Installation,
+    /// How long it waits for what.
+    pub pace: Pace,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// For spreading waits.
+    pub dice: Dice,
+}
+
+/// The control loop. Shared by all Proxies; at most one pass at a time for each.
+pub struct Reconciler<S, P> {
+    store: S,
+    providers: P,
+    setup: Setup,
+    agenda: Agenda,
+}
+
+/// The providers as they were when the pass began: it ends on what it began on.
+struct Active(Vec<(String, Result<ActiveProvider, String>)>);
+
+impl Active {
+    fn of(&self, entry: &str) -> Result<&ActiveProvider, String> {
+        match self.0.iter().find(|(name, _)| name == entry) {
+            Some((_, Ok(active))) => Ok(active),
+            Some((_, Err(why))) => Err(why.clone()),
+            None => Err("it was not looked up in this pass".to_owned()),
+        }
+    }
+
+    fn revisions(&self) -> Vec<Option<String>> {
+        self.0.iter().map(|(_, active)| active.as_ref().ok().map(|a| a.revision.clone())).collect()
+    }
+}
+
+impl<S: Store, P: Providers> Reconciler<S, P> {
+    /// With nothing waited for.
+    pub fn new(store: S, providers: P, setup: Setup) -> Self {
+        Self { store, providers, setup, agenda: Agenda::default() }
+    }
+
+    /// One pass.
+    pub async fn reconcile(&self, key: &ProxyKey) -> Next {
+        let span = info_span!("reconcile", proxy = %key, phase = field::Empty, step = field::Empty);
+        self.pass(key).instrument(span).await
+    }
+
+    /// Makes the Proxy due at once, whatever it waits for.
+    pub fn wake(&self, key: &ProxyKey) {
+        self.agenda.forget(key);
+    }
+
+    async fn pass(&self, key: &ProxyKey) -> Next {
+        let (next, outcome) = match self.advance(key).await {
+            Ok(next) => (next, "ok"),
+            Err(StoreError::Conflict(_)) => {
+                self.agenda.forget(key);
+                (Next::Requeue(self.setup.dice.between(OVERTAKEN / 10, OVERTAKEN)), "conflict")
+            }
+            Err(StoreError::Gone(_)) => {
+                self.agenda.forget(key);
+                (Next::Wait, "gone")
+            }
+            Err(error @ StoreError::Failed { .. }) => {
+                let count = self.agenda.store_failed(key);
+                let rest = self.setup.pace.rest(ErrorClass::Transient, count, None, &self.setup.dice);
+                warn!(error = %error, ?rest, "the store failed; the pass is begun again");
+                (Next::Requeue(rest), "store-failed")
+            }
+        };
+        metrics::counter!("epo_reconcile_passes_total", "outcome" => outcome).increment(1);
+        next
+    }
+
+    async fn advance(&self, key: &ProxyKey) -> Result<Next, StoreError> {
+        let Some(mut record) = self.store.get(key).await? else {
+            self.agenda.forget(key);
+            return Ok(Next::Wait);
+        };
+        let active = self.look_up(&record);
+        let left = self.agenda.left(key, &Occasion::new(&record, active.revisions()), self.setup.clock.now());
+        if let Some(left) = left {
+            return Ok(Next::Requeue(left));
+        }
+        loop {
+            match self.step(record, &active).await? {
+                Flow::On(newer) => record = *newer,
+                Flow::Rest(record, rest) => {
+                    let now = self.setup.clock.now();
+                    let due = now.checked_add(rest).unwrap_or(now);
+                    self.agenda.wait(key, Occasion::new(&record, active.revisions()), due);
+                    return Ok(Next::Requeue(rest));
+                }
+                Flow::End => {
+                    self.agenda.forget(key);
+                    return Ok(Next::Wait);
+                }
+            }
+        }
+    }
+
+    fn look_up(&self, record: &ProxyRecord) -> Active {
+        let wanted = record.spec.provider.as_str();
+        let mut entries = vec![wanted];
+        entries.extend(Some(holder(record)).filter(|holding| *holding != wanted));
+        Active(entries.into_iter().map(|e| (e.to_owned(), self.providers.active(e))).collect())
+    }
+
+    async fn step(&self, record: ProxyRecord, active: &Active) -> Result<Flow, StoreError> {
+        let entries = Entries {
+            wanted: active.of(&record.spec.provider).is_ok(),
+            holding: active.of(holder(&record)).is_ok(),
+        };
+        let step = decide(&record, entries);
+        let span = Span::current();
+        span.record("step", step.as_str());
+        span.record("phase", record.status.phase.map(field::debug));
+        metrics::counter!("epo_reconcile_steps_total", "step" => step.as_str()).increment(1);
+        match step {
+            Step::Nothing => Ok(Flow::End),
+            Step::Hold => {
+                let held = self.store.set_finalizer(&record, true).await?;
+                Ok(held.map_or(Flow::End, |r| Flow::On(Box::new(r))))
+            }
+            Step::Release => {
+                let left = self.store.set_finalizer(&record, false).await?;
+                self.store.notify(left.as_ref().unwrap_or(&record), notices::deleted()).await;
+                Ok(Flow::End)
+            }
+            Step::Await { entry } => {
+                let why = active.of(&entry).err().unwrap_or_default();
+                let status = self.change(&record).waiting(&entry, &why);
+                let record = self.write(record, status).await?;
+                Ok(self.rest(record, self.setup.pace.recheck))
+            }
+            Step::MarkDeleting(cause) => {
+                let status = self.change(&record).marked_deleting(cause, None);
+                Ok(Flow::On(Box::new(self.write(record, status).await?)))
+            }
+            Step::Begin | Step::Create => match active.of(holder(&record)) {
+                Ok(active) => self.create(record, active).await,
+                Err(_) => Ok(self.rest(record, self.setup.pace.recheck)),
+            },
+            Step::Get => match active.of(holder(&record)) {
+                Ok(active) => self.get(record, active).await,
+                Err(_) => Ok(self.rest(record, self.setup.pace.recheck)),
+            },
+            Step::Delete => match active.of(holder(&record)) {
+                Ok(active) => self.delete(record, active).await,
+                Err(_) => Ok(self.rest(record, self.setup.pace.recheck)),
+            },
+        }
+    }
+
+    async fn create(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
+        let restart = self.key(Call::Restart, &record, active, &[]);
+        if let Some(left) = self.held_up(&record, &restart) {
+            return Ok(self.rest_held_up(record, left));
+        }
+        let user_data = match self.store.user_data(&record).await {
+            Ok(user_data) => user_data,
+            Err(error) => return self.without_user_data(record, active, error).await,
+        };
+        let key = self.key(Call::Create, &record, active, &user_data);
+        if let Some(left) = self.held_up(&record, &key) {
+            return Ok(self.rest_held_up(record, left));
+        }
+        let record = self.claim(record, &active.revision).await?;
+        let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
+        let answer = match self.target(&record, instance) {
+            Ok(target) => active.provider.create(&target, &contract_spec(&record.spec), &user_data).await,
+            Err(error) => Err(error),
+        };
+        drop(user_data);
+        match answer {
+            Ok(Created::Done(id)) => {
+                let status = self.change(&record).created(id, &active.revision);
+                let record = self.write(record, status).await?;
+                Ok(Flow::Rest(Box::new(record), Duration::ZERO))
+            }
+            Ok(Created::Pending(pending)) => {
+                let status = self.change(&record).creating(&pending, &active.revision);
+                let record = self.write(record, status).await?;
+                Ok(Flow::Rest(Box::new(record), poll(&pending)))
+            }
+            Err(error) if error.class == ErrorClass::Permanent && error.reason == FINISHED => {
+                self.ended(record, active, Cause::Finished, error).await
+            }
+            Err(error) => self.failed(record, Call::Create, key, &error).await,
+        }
+    }
+
+    /// Before a step of create: what is about to be made is stored, and the record is still the newest.
+    async fn claim(&self, record: ProxyRecord, revision: &str) -> Result<ProxyRecord, StoreError> {
+        match &record.status.instance {
+            None => {
+                // Raised four billion times it would stand still, and the backend would show a name twice.
+                let incarnation = record.status.incarnation.saturating_add(1);
+                let name = self.setup.installation.instance_name(&record.key.name, &record.uid, incarnation);
+                let status = self.change(&record).begun(incarnation, name.to_string(), revision);
+                self.write(record, status).await
+            }
+            Some(InstanceStatus { created_by: None, .. }) => {
+                let status = self.change(&record).taken_over(revision);
+                self.write(record, status).await
+            }
+            Some(_) => match self.store.get(&record.key).await? {
+                Some(newest) if newest.version == record.version => Ok(newest),
+                Some(_) => Err(StoreError::Conflict(record.key)),
+                None => Err(StoreError::Gone(record.key)),
+            },
+        }
+    }
+
+    async fn without_user_data(
+        &self,
+        record: ProxyRecord,
+        active: &ActiveProvider,
+        error: UserDataError,
+    ) -> Result<Flow, StoreError> {
+        let reason = match &error {
+            UserDataError::Missing { .. } => notices::USER_DATA_MISSING,
+            UserDataError::Unread { .. } => "user-data-unread",
+        };
+        let error = Error::transient(reason, error.to_string());
+        // The message stands for the data: other data, or another message, sets the failure free.
+        let key = self.key(Call::Create, &record, active, error.message.as_bytes());
+        match self.held_up(&record, &key) {
+            Some(left) => Ok(self.rest_held_up(record, left)),
+            None => self.failed(record, Call::Create, key, &error).await,
+        }
+    }
+
+    async fn get(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
+        let key = self.key(Call::Get, &record, active, &[]);
+        if let Some(left) = self.held_up(&record, &key) {
+            return Ok(self.rest_held_up(record, left));
+        }
+        let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
+        let target = self.target(&record, instance).map(|t| Target { progress: None, ..t });
+        let answer = match target {
+            Ok(target) => active.provider.get(&target).await,
+            Err(error) => Err(error),
+        };
+        let name = &instance.name;
+        match answer {
+            Ok(seen) => match seen.state {
+                State::Running | State::Provisioning => self.seen(record, &seen).await,
+                State::Stopped => {
+                    let why = if seen.message.is_empty() { &seen.reason } else { &seen.message };
+                    let error = Error::transient(
+                        "stopped",
+                        told(&format!("{name} stands still and is started again"), why),
+                    );
+                    let (failure, rest) = self.restart_failure(&record, active, &error);
+                    let status = self.change(&record).stopped(&seen, failure);
+                    let record = self.write(record, status).await?;
+                    Ok(self.rest_held_up(record, rest))
+                }
+                State::Deleting => {
+                    let message = format!(
+                        "{name} is being removed at its backend by somebody else; its successor follows"
+                    );
+                    self.ended(record, active, Cause::Leaving, Error::transient("leaving", message)).await
+                }
+            },
+            Err(error) => match error.class {
+                ErrorClass::NotFound => {
+                    let message = told(
+                        &format!("{name} is gone at its backend; its successor follows"),
+                        &error.message,
+                    );
+                    self.ended(record, active, Cause::Gone, Error::transient("gone", message)).await
+                }
+                ErrorClass::Transient | ErrorClass::Permanent | ErrorClass::QuotaExceeded => {
+                    self.failed(record, Call::Get, key, &error).await
+                }
+            },
+        }
+    }
+
+    async fn seen(&self, record: ProxyRecord, seen: &Instance) -> Result<Flow, StoreError> {
+        let pace = &self.setup.pace;
+        let change = self.change(&record);
+        let (status, interval) = if is_running(seen) {
+            (change.running(seen, pace.steady), pace.running)
+        } else {
+            (change.provisioning(seen), pace.provisioning)
+        };
+        let record = self.write(record, status).await?;
+        Ok(self.rest(record, interval))
+    }
+
+    async fn delete(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
+        let key = self.key(Call::Delete, &record, active, &[]);
+        if let Some(left) = self.held_up(&record, &key) {
+            return Ok(self.rest_held_up(record, left));
+        }
+        let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
+        let answer = match self.target(&record, instance) {
+            Ok(target) => active.provider.delete(&target).await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Deleted::Done) => {
+                let status = self.change(&record).removed(&active.revision);
+                let record = self.write(record, status).await?;
+                Ok(Flow::Rest(Box::new(record), Duration::ZERO))
+            }
+            Ok(Deleted::Pending(pending)) => {
+                let status = self.change(&record).removing(&pending, &active.revision);
+                let record = self.write(record, status).await?;
+                Ok(Flow::Rest(Box::new(record), poll(&pending)))
+            }
+            Err(error) => self.failed(record, Call::Delete, key, &error).await,
+        }
+    }
+
+    /// An instance ended by itself: what is left of it goes at once, its successor comes after a rest that
+    /// grows with each that ends so.
+    async fn ended(
+        &self,
+        record: ProxyRecord,
+        active: &ActiveProvider,
+        cause: Cause,
+        error: Error,
+    ) -> Result<Flow, StoreError> {
+        let error = Error { class: ErrorClass::Transient, retry_after: None, ..error };
+        let (failure, _) = self.restart_failure(&record, active, &error);
+        let status = self.change(&record).marked_deleting(cause, Some(failure));
+        let record = self.write(record, status).await?;
+        Ok(Flow::Rest(Box::new(record), Duration::ZERO))
+    }
+
+    fn restart_failure(
+        &self,
+        record: &ProxyRecord,
+        active: &ActiveProvider,
+        error: &Error,
+    ) -> (crate::api::Failure, Duration) {
+        let key = self.key(Call::Restart, record, active, &[]);
+        self.failure(record, error, key)
+    }
+
+    async fn failed(
+        &self,
+        record: ProxyRecord,
+        call: Call,
+        key: String,
+        error: &Error,
+    ) -> Result<Flow, StoreError> {
+        // Only a look may say that something is gone: elsewhere it would hide what is left.
+        let class = match error.class {
+            ErrorClass::NotFound | ErrorClass::Transient => ErrorClass::Transient,
+            ErrorClass::Permanent => ErrorClass::Permanent,
+            ErrorClass::QuotaExceeded => ErrorClass::QuotaExceeded,
+        };
+        let error = Error { class, ..error.clone() };
+        let (failure, rest) = self.failure(&record, &error, key);
+        let status = self.change(&record).failed(call, class, failure);
+        let record = self.write(record, status).await?;
+        Ok(self.rest_held_up(record, rest))
+    }
+
+    fn failure(&self, record: &ProxyRecord, error: &Error, key: String) -> (crate::api::Failure, Duration) {
+        let change = self.change(record);
+        let count = change.count(error.class, &key);
+        let rest = self.setup.pace.rest(error.class, count, error.retry_after, &self.setup.dice);
+        (change.failure(error, key, rest), rest)
+    }
+
+    async fn write(&self, record: ProxyRecord, status: ProxyStatus) -> Result<ProxyRecord, StoreError> {
+        if status == record.status {
+            return Ok(record);
+        }
+        let notices = notices::notices(&record, &status);
+        let newer = self.store.write_status(&record, status).await?;
+        for notice in notices {
+            self.store.notify(&newer, notice).await;
+        }
+        Ok(newer)
+    }
+
+    fn target(&self, record: &ProxyRecord, instance: &InstanceStatus) -> Result<Target, Error> {
+        let incarnation = record.status.incarnation;
+        let name = self.setup.installation.instance_name(&record.key.name, &record.uid, incarnation);
+        if name.as_str() != instance.name {
+            return Err(not_ours(&instance.name, &name));
+        }
+        Ok(Target {
+            name,
+            uid: record.uid.clone(),
+            incarnation,
+            namespace: record.key.namespace.clone(),
+            proxy: record.key.name.clone(),
+            id: instance.id.clone(),
+            progress: instance.progress.clone(),
+        })
+    }
+
+    fn change<'r>(&self, record: &'r ProxyRecord) -> Change<'r> {
+        Change::new(record, self.setup.clock.now())
+    }
+
+    fn key(&self, call: Call, record: &ProxyRecord, active: &ActiveProvider, user_data: &[u8]) -> String {
+        backoff::key(call, record, &active.revision, user_data, self.setup.installation.id())
+    }
+
+    fn held_up(&self, record: &ProxyRecord, key: &str) -> Option<Duration> {
+        held_up(record.status.failure.as_ref(), key, self.setup.clock.now())
+    }
+
+    fn rest(&self, record: ProxyRecord, interval: Duration) -> Flow {
+        Flow::Rest(Box::new(record), self.setup.pace.spread(interval, &self.setup.dice))
+    }
+
+    /// In pieces: what sets the failure free may come without a word.
+    fn rest_held_up(&self, record: ProxyRecord, left: Duration) -> Flow {
+        Flow::Rest(Box::new(record), left.min(self.setup.pace.recheck))
+    }
+}
+
+fn contract_spec(spec: &ProxySpec) -> Spec {
+    let placement = spec.placement.clone().unwrap_or_default();
+    Spec {
+        port: spec.port,
+        placement: Placement {
+            region: placement.region,
+            zone: placement.zone,
+            machine_type: placement.machine_type,
+            image: placement.image,
+        },
+    }
+}
+
+fn not_ours(stored: &str, derived: &InstanceName) -> Error {
+    Error::permanent(
+        "foreign",
+        format!(
+            "the status names the instance {stored}, but for this Proxy and this installation it would be {derived}: \
+             the status was copied, or the installation's identity was lost. Restore the identity; or see that \
+             nothing of {stored} is left at its backend, and take status.instance away"
+        ),
+    )
+}
+
+fn poll(pending: &Pending) -> Duration {
+    pending.poll.clamp(POLL.0, POLL.1)
+}
+
+fn told(what: &str, why: &str) -> String {
+    if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") }
+}

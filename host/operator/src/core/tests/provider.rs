@@ -1,0 +1,311 @@
+//! A plain double of a backend and its provider: instances by name, with what belongs to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use egress_contract::{
+    Address, Created, Deleted, Error, ErrorClass, Health, Instance, Mark, Page, Pending, Provider, Spec,
+    State, Target,
+};
+
+use crate::core::{
+    memory::MemoryStore,
+    store::{ActiveProvider, Providers, ProxyKey},
+    tests::world::point,
+};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    pub uid: String,
+    pub incarnation: u32,
+    pub state: State,
+    pub port: u16,
+    pub user_data: Vec<u8>,
+    /// Steps of create that are still to come.
+    pub steps_left: u32,
+    pub address: bool,
+    /// It can't be started again.
+    pub finished: bool,
+}
+
+/// When a scripted failure strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    Before,
+    After,
+}
+
+#[derive(Default)]
+pub struct Inner {
+    pub machines: BTreeMap<String, Machine>,
+    /// What an instance needs beside it: made first, removed last.
+    pub secrets: BTreeSet<String>,
+    /// Every call, as `create proxy-...`.
+    pub log: Vec<String>,
+    /// Failures of the calls to come; None lets one pass.
+    pub script: VecDeque<Option<(When, Error)>>,
+    pub create_steps: u32,
+    pub delete_steps: u32,
+    /// Whether a machine that was made gets an address by itself.
+    pub addresses: bool,
+    /// Targets of the last calls.
+    pub targets: Vec<Target>,
+    /// What was found wrong; asserted empty by the tests.
+    pub faults: Vec<String>,
+}
+
+pub struct Backend {
+    inner: Mutex<Inner>,
+    /// To see, at the moment when a create begins, whether the status still wants it.
+    store: Arc<MemoryStore>,
+    key: ProxyKey,
+}
+
+impl Backend {
+    pub fn new(store: Arc<MemoryStore>, key: ProxyKey) -> Self {
+        let inner = Inner { create_steps: 2, delete_steps: 2, addresses: true, ..Inner::default() };
+        Self { inner: Mutex::new(inner), store, key }
+    }
+
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.inner().machines.keys().cloned().collect()
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.inner().log.clone()
+    }
+
+    pub fn clear_log(&self) {
+        self.inner().log.clear();
+    }
+
+    pub fn calls(&self, method: &str) -> usize {
+        self.inner().log.iter().filter(|line| line.starts_with(method)).count()
+    }
+
+    pub fn machine(&self, name: &str, change: impl FnOnce(&mut Machine)) {
+        change(self.inner().machines.get_mut(name).unwrap());
+    }
+
+    /// The next calls fail so.
+    pub fn fail(&self, failures: impl IntoIterator<Item = (When, Error)>) {
+        self.inner().script.extend(failures.into_iter().map(Some));
+    }
+
+    /// Every call from here on, until `unfail`.
+    pub fn fail_always(&self, error: &Error) {
+        self.fail(std::iter::repeat_n((When::Before, error.clone()), 10_000));
+    }
+
+    pub fn unfail(&self) {
+        self.inner().script.clear();
+    }
+
+    /// Nothing is wrong, and nothing stands without its owner.
+    pub fn assert_empty(&self) {
+        let inner = self.inner();
+        assert_eq!(inner.faults, Vec::<String>::new());
+        assert!(
+            inner.machines.is_empty() && inner.secrets.is_empty(),
+            "{:?} {:?}",
+            inner.machines,
+            inner.secrets
+        );
+    }
+
+    /// Exactly this instance runs, with what belongs to it.
+    pub fn assert_only(&self, name: &str) {
+        let inner = self.inner();
+        assert_eq!(inner.faults, Vec::<String>::new());
+        assert_eq!(inner.machines.keys().collect::<Vec<_>>(), [name]);
+        assert_eq!(inner.secrets.iter().collect::<Vec<_>>(), [name]);
+        assert!(inner.machines.values().all(|m| m.state == State::Running));
+    }
+
+    async fn call<T>(
+        &self,
+        method: &str,
+        target: &Target,
+        effect: impl FnOnce(&mut Inner) -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        let failure = {
+            let mut inner = self.inner();
+            inner.log.push(format!("{method} {}", target.name));
+            inner.targets.push(target.clone());
+            inner.script.pop_front().flatten()
+        };
+        let answer = match failure {
+            Some((When::Before, error)) => Err(error),
+            Some((When::After, error)) => effect(&mut self.inner()).and(Err(error)),
+            None => effect(&mut self.inner()),
+        };
+        point().await;
+        answer
+    }
+
+    /// A create may begin only while the status wants just this instance.
+    fn check_wanted(&self, target: &Target) {
+        let record = self.store.peek(&self.key);
+        let instance = record.and_then(|r| r.status.instance);
+        let wanted = instance.is_some_and(|i| i.name == target.name.as_str() && !i.deleting);
+        if !wanted {
+            self.inner().faults.push(format!("create of {} began although it was given up", target.name));
+        }
+    }
+}
+
+fn ours(machine: &Machine, target: &Target) -> Result<(), Error> {
+    if (&machine.uid, machine.incarnation) == (&target.uid, target.incarnation) {
+        Ok(())
+    } else {
+        Err(Error::permanent("foreign", format!("{} bears another mark", target.name)))
+    }
+}
+
+fn pending(progress: String, id: &str) -> Pending {
+    Pending {
+        id: Some(id.to_owned()),
+        progress,
+        poll: Duration::from_millis(500),
+        message: "at work".to_owned(),
+    }
+}
+
+#[async_trait]
+impl Provider for Backend {
+    async fn create(&self, target: &Target, spec: &Spec, user_data: &[u8]) -> Result<Created, Error> {
+        self.check_wanted(target);
+        let name = target.name.to_string();
+        point().await;
+        self.check_wanted(target);
+        self.call("create", target, |inner| {
+            if target.progress.as_deref().is_some_and(|p| !p.starts_with("create")) {
+                inner.faults.push(format!("create was given the progress {:?}", target.progress));
+            }
+            inner.secrets.insert(name.clone());
+            let (steps, address) = (inner.create_steps, inner.addresses);
+            let machine = inner.machines.entry(name.clone()).or_insert_with(|| Machine {
+                uid: target.uid.clone(),
+                incarnation: target.incarnation,
+                state: State::Provisioning,
+                port: spec.port,
+                user_data: user_data.to_vec(),
+                steps_left: steps,
+                address,
+                finished: false,
+            });
+            ours(machine, target)?;
+            if machine.finished {
+                return Err(Error::permanent("finished", format!("{name} has finished")));
+            }
+            if machine.state == State::Deleting {
+                return Err(Error::transient("deleting", format!("{name} is being removed")));
+            }
+            if machine.steps_left > 0 {
+                machine.steps_left -= 1;
+                return Ok(Created::Pending(pending(
+                    format!("create {}", machine.steps_left),
+                    &format!("id-{name}"),
+                )));
+            }
+            machine.state = State::Running;
+            Ok(Created::Done(format!("id-{name}")))
+        })
+        .await
+    }
+
+    async fn get(&self, target: &Target) -> Result<Instance, Error> {
+        let name = target.name.to_string();
+        point().await;
+        self.call("get", target, |inner| {
+            if target.progress.is_some() {
+                inner.faults.push("get was given a progress".to_owned());
+            }
+            let gone = || Error::new(ErrorClass::NotFound, "gone", format!("no machine {name}"));
+            let machine = inner.machines.get(&name).ok_or_else(gone)?;
+            ours(machine, target)?;
+            let addresses = match machine.address {
+                true => vec![Address { kind: "internal".into(), ip: "10.0.0.7".into() }],
+                false => Vec::new(),
+            };
+            Ok(Instance {
+                id: format!("id-{name}"),
+                state: machine.state,
+                addresses,
+                mark: Mark::new(),
+                created_ms: None,
+                reason: String::new(),
+                message: String::new(),
+                details: serde_json::json!({}),
+            })
+        })
+        .await
+    }
+
+    async fn delete(&self, target: &Target) -> Result<Deleted, Error> {
+        let name = target.name.to_string();
+        point().await;
+        self.call("delete", target, |inner| {
+            if target.progress.as_deref().is_some_and(|p| !p.starts_with("delete")) {
+                inner.faults.push(format!("delete was given the progress {:?}", target.progress));
+            }
+            let (steps, id) = (inner.delete_steps, format!("id-{name}"));
+            if let Some(machine) = inner.machines.get_mut(&name) {
+                ours(machine, target)?;
+                if machine.state != State::Deleting {
+                    machine.state = State::Deleting;
+                    machine.steps_left = steps;
+                }
+                if machine.steps_left > 0 {
+                    machine.steps_left -= 1;
+                    return Ok(Deleted::Pending(pending(format!("delete {}", machine.steps_left), &id)));
+                }
+                inner.machines.remove(&name);
+                return Ok(Deleted::Pending(pending("delete secret".into(), &id)));
+            }
+            inner.secrets.remove(&name);
+            Ok(Deleted::Done)
+        })
+        .await
+    }
+
+    async fn list(&self, _place: &str, _cursor: Option<&str>) -> Result<Page, Error> {
+        Ok(Page::default())
+    }
+
+    async fn check(&self, _place: &str) -> Result<Health, Error> {
+        Err(Error::transient("backend", "not asked here"))
+    }
+}
+
+/// Entries that a test sets and takes away.
+#[derive(Clone, Default)]
+pub struct Entries(Arc<Mutex<BTreeMap<String, ActiveProvider>>>);
+
+impl Entries {
+    pub fn set(&self, entry: &str, to: Option<(Arc<Backend>, &str)>) {
+        let mut entries = self.0.lock().unwrap();
+        match to {
+            Some((provider, revision)) => {
+                let active = ActiveProvider { provider, revision: revision.to_owned() };
+                entries.insert(entry.to_owned(), active)
+            }
+            None => entries.remove(entry),
+        };
+    }
+}
+
+impl Providers for Entries {
+    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
+        let entries = self.0.lock().unwrap();
+        entries.get(entry).cloned().ok_or_else(|| "the ConfigMap has no such key".to_owned())
+    }
+}
