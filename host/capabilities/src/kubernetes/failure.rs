@@ -8,12 +8,14 @@ use std::{error::Error as StdError, time::Duration};
 
 use egress_runtime::capability::{KubernetesFailure, KubernetesFailureKind as Kind};
 use http::{HeaderMap, StatusCode, header};
+use kube::client::AuthError;
 use serde_json::{Value, json};
 
 use super::transport::{NoConnection, NoName};
 
 /// A shorter piece of a body is no secret by itself: `true`, a port.
 const SHORTEST_QUOTE: usize = 8;
+pub(super) const UNUSABLE_TOKEN: &str = "the token can't be sent; does it hold a line break?";
 const LONGEST_MESSAGE: usize = 4096;
 
 pub(super) fn invalid(message: String) -> KubernetesFailure {
@@ -44,11 +46,13 @@ pub(super) fn plain(kind: Kind, message: String, sent: bool) -> KubernetesFailur
 pub(super) fn of_exchange(server: &str, error: &(dyn StdError + 'static)) -> KubernetesFailure {
     let connecting = find::<hyper_util::client::legacy::Error>(error).is_some_and(|e| e.is_connect());
     let sent = !connecting;
-    if find::<kube::client::AuthError>(error).is_some() {
-        // Its text may hold what a credential helper printed.
-        return credentials(format!(
-            "{server}: the credentials could not be renewed; see the kubeconfig's user"
-        ));
+    if let Some(auth) = find::<AuthError>(error) {
+        // Its own text may hold what a credential helper printed.
+        let cause = match auth {
+            AuthError::InvalidBearerToken(_) => UNUSABLE_TOKEN,
+            _ => "the credentials could not be renewed; see the kubeconfig's user",
+        };
+        return credentials(format!("{server}: {cause}"));
     }
     if let Some(no_name) = find::<NoName>(error) {
         return plain(Kind::Name, format!("{server}: {no_name}"), false);

@@ -9,6 +9,7 @@ use egress_runtime::capability::KubernetesFailure;
 use http::HeaderValue;
 use kube::{
     Client, Config,
+    client::AuthError,
     config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::sync::{Mutex, OnceCell};
@@ -131,8 +132,11 @@ impl Source {
         let (connect, agent, for_client) = (self.connect, self.agent.clone(), config.clone());
         let client = tokio::task::spawn_blocking(move || transport::connect(for_client, connect, &agent))
             .await
-            .map_err(|_| failure::credentials(format!("{server}: the client could not be made")))?
-            .map_err(|error| failure::credentials(format!("{server}: {}", unusable(&error))))?;
+            // kube panics at a token that is no header's value.
+            .map_err(|_| failure::credentials(format!("{server}: {}", failure::UNUSABLE_TOKEN)))?
+            .map_err(|error| {
+                failure::credentials(format!("{server}: {}", unusable(&error, &config.auth_info)))
+            })?;
         Ok(Live { client, server, config, home: OnceCell::new(), user: OnceCell::new(), files })
     }
 }
@@ -216,14 +220,18 @@ fn unreadable(error: &KubeconfigError) -> String {
     }
 }
 
-/// Errors of credential helpers quote what these printed, which may be a token.
-fn unusable(error: &kube::Error) -> String {
+/// Errors of credential helpers quote what these printed, and the environment that they were given.
+fn unusable(error: &kube::Error, auth: &AuthInfo) -> String {
+    let helper = auth.exec.as_ref().and_then(|exec| exec.command.as_deref()).unwrap_or("without a name");
     match error {
-        kube::Error::Auth(kube::client::AuthError::AuthExecRun { cmd, out }) => {
-            format!("the credential helper {cmd} failed with {}", out.status)
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            format!("the credential helper {helper} failed with {}", out.status)
         }
-        kube::Error::Auth(kube::client::AuthError::AuthExecParse(_)) => {
-            "the credential helper's answer is not an ExecCredential".to_owned()
+        kube::Error::Auth(AuthError::AuthExecStart(cause)) => {
+            format!("the credential helper {helper} can't be run: {cause}")
+        }
+        kube::Error::Auth(AuthError::AuthExecParse(_)) => {
+            format!("the answer of the credential helper {helper} is not an ExecCredential")
         }
         other => other.to_string(),
     }
