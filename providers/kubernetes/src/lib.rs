@@ -19,6 +19,9 @@ mod networks;
 mod observe;
 mod squid;
 
+#[cfg(test)]
+mod tests;
+
 use provider_sdk::{
     BackendTest, Clock, Context, Created, CreatedAt, Deleted, Description, Error, Fault, GcMark, Health,
     Instance, IpSource, Kubernetes, NotFound, Page, PrimaryKey, Profile, Provider, ProvisioningState, Quota,

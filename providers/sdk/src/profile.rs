@@ -6,11 +6,11 @@
 use serde::Serialize;
 
 macro_rules! axis {
-    ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$value_meta:meta])* $value:ident,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
         #[serde(rename_all = "kebab-case")]
-        pub enum $name { $($(#[$value_doc])* $value,)+ }
+        pub enum $name { $($(#[$value_meta])* $value,)+ }
 
         impl $name {
             /// Every value of the axis.
@@ -68,6 +68,7 @@ axis! {
     /// How the backend says "gone".
     NotFound {
         /// HTTP status 404.
+        #[serde(rename = "status-404")]
         Status404,
         /// A code of its own.
         ErrorCode,
