@@ -61,7 +61,7 @@ impl Config {
     pub fn read(value: &Value) -> Result<Self, Vec<Fault>> {
         config::read(value, |root| Self {
             cluster: root
-                .required("cluster", "the name of a cluster under grants.kubernetes")
+                .required("cluster", "the name of a cluster under grants.kubernetes.clusters")
                 .and_then(|field| field.text().map(str::to_owned))
                 .unwrap_or_default(),
             namespaces: namespaces(root),

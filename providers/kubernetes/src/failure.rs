@@ -78,7 +78,8 @@ impl<'a> Request<'a> {
             FailureKind::Denied => Error::permanent(
                 reason::FORBIDDEN,
                 told(&format!(
-                    "allow {} on {}{} under grants.kubernetes",
+                    "the entry's grants.kubernetes.clusters.{}.rules must list {} of {}{}",
+                    self.cluster,
                     self.verb,
                     self.resource.plural,
                     self.scope.within()

@@ -122,7 +122,9 @@ fn a_grant_that_does_not_reach_is_named_with_what_to_add() {
     let error = proxy.create_step().unwrap_err();
     assert_eq!((error.class, error.reason.as_str()), (ErrorClass::Permanent, "forbidden"));
     assert!(
-        error.message.contains("allow create on pods in namespace team-a under grants.kubernetes"),
+        error
+            .message
+            .contains("grants.kubernetes.clusters.home.rules must list create of pods in namespace team-a"),
         "{error}"
     );
 }
