@@ -68,3 +68,114 @@ impl Default for Limits {
         }
     }
 }
+
+/// One of the [`Limits`] that ends something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limit {
+    MemoryBytes,
+    TableElements,
+    Instances,
+    ComputeMs,
+    CreateMs,
+    GetMs,
+    DeleteMs,
+    ListMs,
+    CheckMs,
+    ConfigureMs,
+    HostCallMs,
+    HostCalls,
+    RequestBytes,
+    ResponseBytes,
+    AnswerBytes,
+    ConcurrentCalls,
+}
+
+impl Limit {
+    /// As it stands in the entry.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::MemoryBytes => "limits.memoryBytes",
+            Self::TableElements => "limits.tableElements",
+            Self::Instances => "limits.instances",
+            Self::ComputeMs => "limits.computeMs",
+            Self::CreateMs => "limits.createMs",
+            Self::GetMs => "limits.getMs",
+            Self::DeleteMs => "limits.deleteMs",
+            Self::ListMs => "limits.listMs",
+            Self::CheckMs => "limits.checkMs",
+            Self::ConfigureMs => "limits.configureMs",
+            Self::HostCallMs => "limits.hostCallMs",
+            Self::HostCalls => "limits.hostCalls",
+            Self::RequestBytes => "limits.requestBytes",
+            Self::ResponseBytes => "limits.responseBytes",
+            Self::AnswerBytes => "limits.answerBytes",
+            Self::ConcurrentCalls => "limits.concurrentCalls",
+        }
+    }
+
+    /// The reason of an error that a call ends with.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::MemoryBytes => "limit-memory",
+            Self::TableElements => "limit-tables",
+            Self::Instances => "limit-instances",
+            Self::ComputeMs => "limit-compute",
+            Self::CreateMs
+            | Self::GetMs
+            | Self::DeleteMs
+            | Self::ListMs
+            | Self::CheckMs
+            | Self::ConfigureMs => "limit-time",
+            Self::HostCallMs => "limit-host-call-time",
+            Self::HostCalls => "limit-host-calls",
+            Self::RequestBytes => "limit-request",
+            Self::ResponseBytes => "limit-response",
+            Self::AnswerBytes => "limit-answer",
+            Self::ConcurrentCalls => "limit-concurrent-calls",
+        }
+    }
+
+    /// The reason of a refusal.
+    pub(crate) fn refusal(self) -> &'static str {
+        match self {
+            Self::MemoryBytes => "LimitMemory",
+            Self::TableElements => "LimitTables",
+            Self::Instances => "LimitInstances",
+            Self::ComputeMs => "LimitCompute",
+            Self::CreateMs
+            | Self::GetMs
+            | Self::DeleteMs
+            | Self::ListMs
+            | Self::CheckMs
+            | Self::ConfigureMs => "LimitTime",
+            Self::HostCallMs => "LimitHostCallTime",
+            Self::HostCalls => "LimitHostCalls",
+            Self::RequestBytes => "LimitRequest",
+            Self::ResponseBytes => "LimitResponse",
+            Self::AnswerBytes => "LimitAnswer",
+            Self::ConcurrentCalls => "LimitConcurrentCalls",
+        }
+    }
+
+    /// What the entry sets it to.
+    pub(crate) fn value(self, limits: &Limits) -> u64 {
+        match self {
+            Self::MemoryBytes => limits.memory_bytes,
+            Self::TableElements => limits.table_elements,
+            Self::Instances => limits.instances.into(),
+            Self::ComputeMs => limits.compute_ms,
+            Self::CreateMs => limits.create_ms,
+            Self::GetMs => limits.get_ms,
+            Self::DeleteMs => limits.delete_ms,
+            Self::ListMs => limits.list_ms,
+            Self::CheckMs => limits.check_ms,
+            Self::ConfigureMs => limits.configure_ms,
+            Self::HostCallMs => limits.host_call_ms,
+            Self::HostCalls => limits.host_calls.into(),
+            Self::RequestBytes => limits.request_bytes,
+            Self::ResponseBytes => limits.response_bytes,
+            Self::AnswerBytes => limits.answer_bytes,
+            Self::ConcurrentCalls => limits.concurrent_calls.into(),
+        }
+    }
+}

@@ -25,9 +25,10 @@ pub enum Stage {
     Check,
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Stage {
+    /// As it stands in statuses, logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Fetch => "fetch",
             Self::Digest => "digest",
             Self::Parse => "parse",
@@ -35,7 +36,13 @@ impl fmt::Display for Stage {
             Self::Link => "link",
             Self::Configure => "configure",
             Self::Check => "check",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -54,12 +61,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn scaffold() -> Self {
-        Self {
-            stage: Stage::Fetch,
-            reason: "Scaffold",
-            message: "not built yet".to_owned(),
-            faults: Vec::new(),
-        }
+    pub(crate) fn new(stage: Stage, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { stage, reason, message: message.into(), faults: Vec::new() }
     }
 }

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use egress_contract::{EntryName, Installation, Mark};
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use crate::{
     capability::{Clock, Kubernetes},
     limits::Limits,
+    load::Load,
+    locks::Locks,
     module::{Digest, Module},
     refusal::Refusal,
     revision::{Revision, RevisionId},
     runtime::Runtime,
+    telemetry,
 };
 
 /// What an entry's grants lend; what is none is refused at the stage `link`.
@@ -35,7 +39,8 @@ pub struct Candidate {
     pub config: Value,
     /// What the grants lend.
     pub lent: Lent,
-    /// The grants as configured: a change of them is a new revision.
+    /// The grants as configured: a change of them is a new revision. What they name and may change behind
+    /// the name (a Secret's version) belongs in here too, or the change is not seen.
     pub grants: Value,
     /// What calls may use.
     pub limits: Limits,
@@ -45,14 +50,30 @@ pub struct Candidate {
 
 /// One provider entry.
 pub struct Slot {
-    entry: EntryName,
+    pub(crate) runtime: Runtime,
+    pub(crate) entry: EntryName,
+    pub(crate) installation: Installation,
+    /// What guests lock by name.
+    pub(crate) locks: Locks,
+    /// Who is being created or deleted.
+    pub(crate) targets: Locks,
     active: ArcSwapOption<Revision>,
+    /// One candidate at a time, in the order they came.
+    loading: Mutex<()>,
 }
 
 impl Slot {
     /// Without a revision yet.
-    pub fn new(_runtime: Runtime, entry: EntryName, _installation: Installation) -> Self {
-        Self { entry, active: ArcSwapOption::empty() }
+    pub fn new(runtime: Runtime, entry: EntryName, installation: Installation) -> Self {
+        Self {
+            runtime,
+            entry,
+            installation,
+            locks: Locks::default(),
+            targets: Locks::default(),
+            active: ArcSwapOption::empty(),
+            loading: Mutex::new(()),
+        }
     }
 
     /// The entry's name.
@@ -61,14 +82,34 @@ impl Slot {
     }
 
     /// What the candidate's revision would be called: the same for the same candidate, always.
-    pub fn revision_id(_candidate: &Candidate) -> Option<RevisionId> {
-        None
+    pub fn revision_id(candidate: &Candidate) -> RevisionId {
+        RevisionId::of(candidate)
     }
 
     /// Takes a candidate through every stage. It becomes active, or is refused and nothing changes.
     /// A candidate that is active already is answered at once.
-    pub async fn load(&self, _candidate: Candidate) -> Result<Arc<Revision>, Refusal> {
-        Err(Refusal::scaffold())
+    ///
+    /// Dropping the future gives the candidate up.
+    pub async fn load(&self, candidate: Candidate) -> Result<Arc<Revision>, Refusal> {
+        let _alone = self.loading.lock().await;
+        let id = RevisionId::of(&candidate);
+        let before = self.active();
+        if let Some(active) = before.as_ref().filter(|active| *active.id() == id) {
+            return Ok(Arc::clone(active));
+        }
+        let digest = candidate.module.digest();
+        match (Load { slot: self, candidate, id }).run().await {
+            Ok(revision) => {
+                let revision = Arc::new(revision);
+                self.active.store(Some(Arc::clone(&revision)));
+                telemetry::swapped(&self.entry, revision.id(), digest, before.as_ref().map(|old| old.id()));
+                Ok(revision)
+            }
+            Err(refusal) => {
+                telemetry::refused(&self.entry, digest, &refusal);
+                Err(refusal)
+            }
+        }
     }
 
     /// What new calls go to.

@@ -1,0 +1,158 @@
+//! One call of a component: a fresh store and instance, bounded in every way, gone at its end.
+//!
+//! What ends a guest is nested: it is interrupted at every tick and made to yield, so that one that spins
+//! can't keep the thread; the time it computes is added up there. Around that stands a timer on the whole
+//! call, which fires because the guest yields, and drops the store with all that it holds.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, time::timeout};
+use tracing::Instrument;
+use wasmtime::{Store, StoreContextMut, UpdateDeadline};
+
+use crate::{
+    bindings::ProviderComponentPre,
+    failure::{Failure, Stop},
+    guest_log::GuestLog,
+    limits::Limit,
+    locks::{Held, Locks},
+    meter::Meter,
+    module::Digest,
+    operations::Operation,
+    revision::RevisionId,
+    scrub::Scrubber,
+    state::{Identity, Setup, State},
+    telemetry::{self, Callee, OperationName, OperationRecord},
+};
+
+/// Beyond what the limits on a request and an answer count: what lifting adds to their text.
+const TRANSFER_SLACK: u64 = 64 * 1024;
+/// Handles that a guest may hold at once.
+const MOST_HANDLES: usize = 1024;
+
+/// A linked component, with all that its calls share.
+pub(crate) struct Linked {
+    pub(crate) revision: RevisionId,
+    pub(crate) digest: Digest,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) component: ProviderComponentPre<State>,
+    pub(crate) turns: Semaphore,
+    /// Who is being created or deleted, in all revisions of the entry.
+    pub(crate) targets: Locks,
+}
+
+impl Linked {
+    pub(crate) async fn run<O: Operation>(&self, operation: &O) -> Result<O::Answer, Failure> {
+        let target = operation.target();
+        let callee = Callee {
+            entry: &self.setup.entry,
+            digest: self.digest,
+            revision: &self.revision,
+            target: target.map(|target| target.name.as_str()).unwrap_or_default(),
+            place: operation.place(),
+        };
+        let span = telemetry::operation_span(O::NAME, &callee);
+        let record = OperationRecord::start(O::NAME, callee, span.clone());
+        let outcome = self.bounded(operation, &record).instrument(span).await;
+        record.end(outcome.as_ref().map(|_| ()));
+        outcome
+    }
+
+    async fn bounded<O: Operation>(
+        &self,
+        operation: &O,
+        record: &OperationRecord<'_>,
+    ) -> Result<O::Answer, Failure> {
+        let limits = &self.setup.limits;
+        let wall = Duration::from_millis(O::WALL.value(limits));
+        let _alone = self.alone(operation, wall).await?;
+        let Ok(Ok(_turn)) = timeout(wall, self.turns.acquire()).await else {
+            return Err(Failure::Limit { limit: Limit::ConcurrentCalls, waiting: None });
+        };
+        let scrubber = Scrubber::new(operation.user_data()).map(Arc::new);
+        let log = GuestLog::new(self.setup.entry.clone(), limits.log_lines, scrubber.clone());
+        let (meter, log) = (Arc::new(Meter::start()), Arc::new(log));
+        let identity = operation.target().map(|target| Identity::new(&self.setup.installation, target));
+        let state = State::new(
+            Arc::clone(&self.setup),
+            O::NAME,
+            O::WALL,
+            identity,
+            Arc::clone(&meter),
+            Arc::clone(&log),
+            scrubber.clone(),
+        );
+        let outcome = match timeout(wall, self.guest(operation, state)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::Limit { limit: O::WALL, waiting: meter.waiting() }),
+        };
+        record.used(&meter, &log);
+        outcome
+    }
+
+    /// Creates and deletes of one name don't overlap, whichever revision they run on.
+    async fn alone<O: Operation>(&self, operation: &O, wall: Duration) -> Result<Option<Held>, Failure> {
+        match (O::NAME, operation.target()) {
+            (OperationName::Create | OperationName::Delete, Some(target)) => {
+                let held = timeout(wall, self.targets.acquire(target.name.as_str())).await;
+                held.map(Some).map_err(|_| Failure::Busy { limit: O::WALL })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn guest<O: Operation>(&self, operation: &O, state: State) -> Result<O::Answer, Failure> {
+        let (scrubber, log) = (state.scrubber.clone(), Arc::clone(&state.log));
+        let mut store = self.store(state);
+        let raw = async {
+            let component = self.component.instantiate_async(&mut store).await?;
+            operation.call(&component, &mut store).await
+        };
+        let raw = raw.await.map_err(|error| Failure::from_wasmtime(&error, log.last_words()))?;
+        if O::size(&raw) > self.setup.limits.answer_bytes {
+            return Err(Failure::Limit { limit: Limit::AnswerBytes, waiting: None });
+        }
+        let answer = operation.answer(raw, scrubber.as_deref());
+        let told = store.data().told;
+        answer.map_err(|failure| self.explain(failure, told))
+    }
+
+    /// A provider may not pass on that a limit made its host call fail; whoever reads its error must know.
+    fn explain(&self, failure: Failure, told: Option<Limit>) -> Failure {
+        match (failure, told) {
+            (Failure::Provider(mut error), Some(limit)) if !error.message.contains(limit.key()) => {
+                let value = limit.value(&self.setup.limits);
+                error.message += &format!(" (a host call reached {} ({value}))", limit.key());
+                Failure::Provider(error)
+            }
+            (failure, _) => failure,
+        }
+    }
+
+    fn store(&self, state: State) -> Store<State> {
+        let limits = &self.setup.limits;
+        let compute = Duration::from_millis(limits.compute_ms);
+        let meter = Arc::clone(&state.meter);
+        let mut store = Store::new(self.component.engine(), state);
+        store.limiter(|state| state);
+        let most = limits.request_bytes.max(limits.answer_bytes).saturating_mul(2);
+        let fuel = most.saturating_add(TRANSFER_SLACK);
+        store.set_hostcall_fuel(usize::try_from(fuel).unwrap_or(usize::MAX));
+        store.set_max_component_handles(MOST_HANDLES);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(move |_: StoreContextMut<'_, State>| {
+            if meter.computed() > compute {
+                return Err(Stop::Limit(Limit::ComputeMs).into());
+            }
+            // Others have their turn, and it is not charged for theirs.
+            meter.pause();
+            let meter = Arc::clone(&meter);
+            let turn = async move {
+                tokio::task::yield_now().await;
+                meter.resume();
+            };
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn)))
+        });
+        store
+    }
+}

@@ -1,0 +1,150 @@
+//! How a call ends badly, and what the operator is told.
+//!
+//! A provider's own error passes through. Everything else is the host's judgement on the component, and is
+//! `transient` with a reason of its own: what is not understood is tried again, and the next revision of the
+//! component may well do better.
+
+use egress_contract::{EntryName, Error};
+use wasmtime::Trap;
+use wasmtime_wasi::I32Exit;
+
+use crate::limits::{Limit, Limits};
+
+/// Why the host ends a guest; travels through the guest's stack as an error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    /// It used up what it may.
+    #[error("{} is used up", .0.key())]
+    Limit(Limit),
+    /// It did what the contract forbids.
+    #[error("{0}")]
+    Violation(String),
+}
+
+/// How a call ended badly.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The provider says so.
+    Provider(Error),
+    /// A limit was hit; what the guest waited for then, if it did.
+    Limit { limit: Limit, waiting: Option<String> },
+    /// More was copied between guest and host than both limits on it allow together.
+    Transfer,
+    /// The guest trapped, or left by WASI's exit.
+    Trap { words: String, last_words: Option<String> },
+    /// The guest broke the contract.
+    Violation(String),
+    /// Another call about the same target did not end in time.
+    Busy { limit: Limit },
+}
+
+impl Failure {
+    /// From what wasmtime reports.
+    pub(crate) fn from_wasmtime(error: &wasmtime::Error, last_words: Option<String>) -> Self {
+        match error.downcast_ref::<Stop>() {
+            Some(Stop::Limit(limit)) => return Self::Limit { limit: *limit, waiting: None },
+            Some(Stop::Violation(what)) => return Self::Violation(what.clone()),
+            None => {}
+        }
+        if let Some(trap) = error.downcast_ref::<Trap>() {
+            return Self::Trap { words: trap.to_string(), last_words };
+        }
+        if let Some(I32Exit(status)) = error.downcast_ref::<I32Exit>() {
+            return Self::Trap { words: format!("it exited with status {status}"), last_words };
+        }
+        // wasmtime keeps this error's type to itself, so its words are all there is to know it by; a test
+        // sees to it that they stay what they are.
+        let words = error.root_cause().to_string();
+        if words.contains("fuel allocated for hostcalls has been exhausted") {
+            return Self::Transfer;
+        }
+        Self::Trap { words, last_words }
+    }
+
+    /// Stable, for conditions and metrics.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Provider(error) => &error.reason,
+            Self::Limit { limit, .. } => limit.reason(),
+            Self::Transfer => "limit-transfer",
+            Self::Trap { .. } => "trap",
+            Self::Violation(_) => "contract-violation",
+            Self::Busy { .. } => "busy",
+        }
+    }
+
+    /// The same for a refusal.
+    pub(crate) fn refusal(&self) -> &'static str {
+        match self {
+            Self::Provider(_) => "CheckFailed",
+            Self::Limit { limit, .. } => limit.refusal(),
+            Self::Transfer => "LimitTransfer",
+            Self::Trap { .. } => "Trapped",
+            Self::Violation(_) => "ContractViolation",
+            Self::Busy { .. } => "Busy",
+        }
+    }
+
+    /// Whether the component is to blame: not, when it waited for something that did not come.
+    pub(crate) fn blames_component(&self) -> bool {
+        match self {
+            Self::Provider(_) | Self::Busy { .. } | Self::Limit { waiting: Some(_), .. } => false,
+            Self::Limit { limit, .. } => *limit != Limit::ConcurrentCalls,
+            Self::Transfer | Self::Trap { .. } | Self::Violation(_) => true,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn message(&self, entry: &EntryName, operation: &str, limits: &Limits) -> String {
+        const WAY_OUT: &str = "load a component that does not, or roll back";
+        match self {
+            Self::Provider(error) => error.message.clone(),
+            Self::Limit { limit: limit @ Limit::ConcurrentCalls, .. } => format!(
+                "entry {entry}: {operation} waited in vain for its turn among {} calls at once ({}); raise it, \
+                 or find out what the others wait for",
+                limit.value(limits),
+                limit.key(),
+            ),
+            Self::Limit { limit, waiting } => {
+                let waiting =
+                    waiting.as_ref().map_or(String::new(), |what| format!(" while it waited for {what}"));
+                format!(
+                    "entry {entry}: {operation} reached {} ({}){waiting}; raise it in the entry's limits, or \
+                     load a component that needs less",
+                    limit.key(),
+                    limit.value(limits),
+                )
+            }
+            Self::Transfer => format!(
+                "entry {entry}: {operation} copied more to the host at once than {} ({}) and {} ({}) allow; raise \
+                 them in the entry's limits, or load a component that needs less",
+                Limit::RequestBytes.key(),
+                limits.request_bytes,
+                Limit::AnswerBytes.key(),
+                limits.answer_bytes,
+            ),
+            Self::Trap { words, last_words } => {
+                let said =
+                    last_words.as_ref().map_or(String::new(), |said| format!("; it had logged: {said}"));
+                format!("entry {entry}: the component failed in {operation}: {words}{said}; {WAY_OUT}")
+            }
+            Self::Violation(what) => {
+                format!("entry {entry}: the component broke the contract in {operation}: {what}; {WAY_OUT}")
+            }
+            Self::Busy { limit } => format!(
+                "entry {entry}: another call about this instance did not end within {} ({}); it is tried again",
+                limit.key(),
+                limit.value(limits),
+            ),
+        }
+    }
+
+    /// What the operator is told.
+    pub(crate) fn into_error(self, entry: &EntryName, operation: &str, limits: &Limits) -> Error {
+        let message = self.message(entry, operation, limits);
+        match self {
+            Self::Provider(error) => error,
+            other => Error::transient(other.reason(), message),
+        }
+    }
+}

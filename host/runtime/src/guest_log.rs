@@ -1,0 +1,112 @@
+//! What a guest says: its log, and what it writes to its standard output.
+//!
+//! Lines go out within the operation's span, so they carry its trace. They are counted: a guest that floods
+//! costs its own lines, and the call's end says how many.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use egress_contract::EntryName;
+
+use crate::scrub::Scrubber;
+
+/// Longer lines are cut.
+const LONGEST_LINE: usize = 8 * 1024;
+/// What is kept of the last error that the guest logged: after a trap it is the best explanation.
+const LAST_WORDS: usize = 1024;
+
+/// How grave a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// One call's log.
+pub(crate) struct GuestLog {
+    entry: EntryName,
+    limit: u32,
+    lines: AtomicU32,
+    dropped: AtomicU32,
+    last_words: Mutex<Option<String>>,
+    scrubber: Option<Arc<Scrubber>>,
+}
+
+impl GuestLog {
+    pub(crate) fn new(entry: EntryName, limit: u32, scrubber: Option<Arc<Scrubber>>) -> Self {
+        Self {
+            entry,
+            limit,
+            lines: AtomicU32::new(0),
+            dropped: AtomicU32::new(0),
+            last_words: Mutex::default(),
+            scrubber,
+        }
+    }
+
+    /// One line, if there is room for it.
+    pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let fields = self.clean(fields.join(" "));
+        let message = self.clean(message.to_owned());
+        let (message, fields) = (cut(&message, LONGEST_LINE), cut(&fields, LONGEST_LINE));
+        // Remembered also when there is no room: what a panic says comes last.
+        if level == Level::Error {
+            self.remember(format!("{message} {fields}").trim_end());
+        }
+        if !self.count() {
+            return;
+        }
+        let entry = self.entry.as_str();
+        match level {
+            Level::Error => tracing::error!(target: "provider", entry, fields, "{message}"),
+            Level::Warn => tracing::warn!(target: "provider", entry, fields, "{message}"),
+            Level::Info => tracing::info!(target: "provider", entry, fields, "{message}"),
+            Level::Debug => tracing::debug!(target: "provider", entry, fields, "{message}"),
+            Level::Trace => tracing::trace!(target: "provider", entry, fields, "{message}"),
+        }
+    }
+
+    /// Whether there is room for one line more.
+    fn count(&self) -> bool {
+        let one_more = |lines| (lines < self.limit).then(|| lines + 1);
+        let counted = self.lines.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
+        if !counted {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        counted
+    }
+
+    /// How many lines did not fit.
+    pub(crate) fn dropped(&self) -> u32 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The last error that the guest logged.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, message: &str) {
+        let words = cut(message, LAST_WORDS).to_owned();
+        *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    }
+
+    // Struck out before it is cut: half a line would not be found.
+    fn clean(&self, mut text: String) -> String {
+        if let Some(scrubber) = &self.scrubber {
+            scrubber.string(&mut text);
+        }
+        text
+    }
+}
+
+/// At most so many bytes, whole characters.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}

@@ -1,0 +1,249 @@
+//! The stages between a candidate and a revision, in their order.
+
+use std::sync::Arc;
+
+use egress_contract::Description;
+use futures::{StreamExt, stream};
+use tokio::sync::Semaphore;
+use tracing::Instrument;
+use wasmtime::component::Linker;
+
+use crate::{
+    bindings::ProviderComponentPre,
+    call::Linked,
+    capability::SystemClock,
+    compile::Compiled,
+    failure::Failure,
+    imports, imports_kubernetes,
+    inspect::{self, Inspection},
+    limits::Limit,
+    operations::{Check, Configure, Describe},
+    refusal::{Refusal, Stage},
+    revision::{Revision, RevisionId},
+    slot::{Candidate, Slot},
+    state::{Setup, State},
+    telemetry,
+};
+
+/// Places that are checked side by side.
+const CHECKS_AT_ONCE: usize = 16;
+/// What the contract has and this host does not serve yet.
+const NOT_YET: [&str; 3] = ["egress:provider/http", "egress:provider/libvirt", "egress:provider/transfer"];
+/// What every component gets.
+const ALWAYS: [&str; 5] = [
+    "egress:provider/types",
+    "egress:provider/context",
+    "egress:provider/clock",
+    "egress:provider/log",
+    "egress:provider/locks",
+];
+/// The parts of WASI that are linked, and lead nowhere.
+const INERT: [&str; 6] =
+    ["wasi:io/", "wasi:cli/", "wasi:clocks/", "wasi:random/", "wasi:filesystem/", "wasi:sockets/"];
+
+/// One candidate on its way.
+pub(crate) struct Load<'a> {
+    pub(crate) slot: &'a Slot,
+    pub(crate) candidate: Candidate,
+    pub(crate) id: RevisionId,
+}
+
+impl Load<'_> {
+    pub(crate) async fn run(self) -> Result<Revision, Refusal> {
+        self.stage(Stage::Digest, async { self.digest() }).await?;
+        let inspection = self.stage(Stage::Parse, self.parse()).await?;
+        let compiled = self.stage(Stage::Compile, self.compile()).await?;
+        let linked = self.stage(Stage::Link, async { self.link(&inspection, &compiled) }).await?;
+        let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
+        self.stage(Stage::Check, self.check(&linked, &places)).await?;
+        Ok(Revision { linked, description, places, imports: inspection.imports })
+    }
+
+    async fn stage<T>(
+        &self,
+        stage: Stage,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        work.instrument(telemetry::stage_span(&self.slot.entry, stage, self.candidate.module.digest())).await
+    }
+
+    fn digest(&self) -> Result<(), Refusal> {
+        let found = self.candidate.module.digest();
+        match self.candidate.pinned {
+            Some(pinned) if pinned != found => Err(Refusal::new(
+                Stage::Digest,
+                "DigestMismatch",
+                format!(
+                    "entry {} pins the module to {pinned}, and the module there is {found}; put the pinned one \
+                     there, or pin this one",
+                    self.slot.entry
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn parse(&self) -> Result<Inspection, Refusal> {
+        let bytes = Arc::clone(self.candidate.module.bytes());
+        let inspected = tokio::task::spawn_blocking(move || inspect::inspect(&bytes)).await;
+        let inspection = inspected.unwrap_or_else(|_| {
+            Err(Refusal::new(Stage::Parse, "Invalid", "the component can't be read: the validator panicked"))
+        })?;
+        let most = self.candidate.limits.instances;
+        if inspection.core_instances > most.into() {
+            return Err(Refusal::new(
+                Stage::Parse,
+                Limit::Instances.refusal(),
+                format!(
+                    "entry {}: the component makes {} core instances, {} is {most}; raise it in the entry's \
+                     limits, or load a component that needs less",
+                    self.slot.entry,
+                    inspection.core_instances,
+                    Limit::Instances.key(),
+                ),
+            ));
+        }
+        Ok(inspection)
+    }
+
+    async fn compile(&self) -> Result<Arc<Compiled>, Refusal> {
+        let runtime = &self.slot.runtime;
+        runtime.compiler().compile(runtime, &self.candidate.module).await
+    }
+
+    fn link(&self, inspection: &Inspection, compiled: &Compiled) -> Result<Linked, Refusal> {
+        for import in &inspection.imports {
+            self.granted(import)?;
+        }
+        let slot = self.slot;
+        let mut linker = Linker::<State>::new(slot.runtime.engine());
+        let prepared = (|| {
+            imports::link(&mut linker)?;
+            if self.candidate.lent.kubernetes.is_some() {
+                imports_kubernetes::link(&mut linker)?;
+            }
+            ProviderComponentPre::new(linker.instantiate_pre(&compiled.component)?)
+        })();
+        let component = prepared.map_err(|error: wasmtime::Error| {
+            Refusal::new(
+                Stage::Link,
+                "InterfaceMismatch",
+                format!(
+                    "entry {}: the component does not fit the contract {} of this host: {error:#}; build it \
+                     again against this host's wit/",
+                    slot.entry, inspection.contract
+                ),
+            )
+        })?;
+        let Candidate { module, config, lent, limits, legacy, .. } = &self.candidate;
+        let setup = Setup {
+            entry: slot.entry.clone(),
+            installation: slot.installation.clone(),
+            limits: limits.clone(),
+            clock: lent.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::default())),
+            lent: lent.clone(),
+            locks: slot.locks.clone(),
+            config: config.to_string(),
+            legacy: legacy.clone(),
+        };
+        let turns = usize::try_from(limits.concurrent_calls).unwrap_or(usize::MAX);
+        Ok(Linked {
+            revision: self.id.clone(),
+            digest: module.digest(),
+            setup: Arc::new(setup),
+            component,
+            turns: Semaphore::new(turns.clamp(1, Semaphore::MAX_PERMITS)),
+            targets: slot.targets.clone(),
+        })
+    }
+
+    fn granted(&self, import: &str) -> Result<(), Refusal> {
+        let entry = &self.slot.entry;
+        let (name, version) = inspect::split(import);
+        let refuse = |reason, message| Err(Refusal::new(Stage::Link, reason, message));
+        if INERT.iter().any(|inert| name.starts_with(inert)) {
+            return Ok(());
+        }
+        if !inspect::is_ours(import) {
+            return refuse(
+                "ImportNotServed",
+                format!(
+                    "entry {entry}: the component imports {import}, which no provider gets; build it against a \
+                     world of wit/"
+                ),
+            );
+        }
+        let version = version.unwrap_or_default();
+        if !inspect::SERVED_CONTRACTS.iter().any(|served| inspect::same_line(version, served)) {
+            return refuse(
+                "ContractVersion",
+                format!(
+                    "entry {entry}: the component imports {import}; this host serves the contract {}: build the \
+                     component against one of these",
+                    inspect::SERVED_CONTRACTS.join(", ")
+                ),
+            );
+        }
+        if ALWAYS.contains(&name) {
+            return Ok(());
+        }
+        if name == "egress:provider/kubernetes" {
+            return match self.candidate.lent.kubernetes {
+                Some(_) => Ok(()),
+                None => refuse(
+                    "ImportNotGranted",
+                    format!(
+                        "entry {entry}: the component imports {import}, which the entry's grants do not list; \
+                         add grants.kubernetes, or load a component without it"
+                    ),
+                ),
+            };
+        }
+        let yet =
+            if NOT_YET.contains(&name) { "this host does not serve yet" } else { "this host does not know" };
+        refuse(
+            "ImportNotServed",
+            format!(
+                "entry {entry}: the component imports {import}, which {yet}; load a component without it"
+            ),
+        )
+    }
+
+    async fn configure(&self, linked: &Linked) -> Result<(Description, Vec<String>), Refusal> {
+        let refused = |failure: Failure, operation| self.refusal(Stage::Configure, &failure, operation);
+        let description = linked.run(&Describe).await.map_err(|failure| refused(failure, "describe"))?;
+        let config = &linked.setup.config;
+        let configured = linked.run(&Configure { config }).await;
+        match configured.map_err(|failure| refused(failure, "configure"))? {
+            Ok(places) => Ok((description, places)),
+            Err(faults) => {
+                let shown: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let message = format!(
+                    "entry {}: the component refuses the entry's config: {}; mend it there",
+                    self.slot.entry,
+                    shown.join("; ")
+                );
+                Err(Refusal { faults, ..Refusal::new(Stage::Configure, "ConfigRefused", message) })
+            }
+        }
+    }
+
+    /// A place that is down is no fault of the candidate: it may be the one that brings it back.
+    async fn check(&self, linked: &Linked, places: &[String]) -> Result<(), Refusal> {
+        let checks = stream::iter(places).map(|place| async move {
+            match linked.run(&Check { place }).await {
+                Err(failure) if failure.blames_component() => {
+                    Err(self.refusal(Stage::Check, &failure, &format!("check of {place}")))
+                }
+                _ => Ok(()),
+            }
+        });
+        let outcomes: Vec<_> = checks.buffered(CHECKS_AT_ONCE).collect().await;
+        outcomes.into_iter().collect()
+    }
+
+    fn refusal(&self, stage: Stage, failure: &Failure, operation: &str) -> Refusal {
+        let message = failure.message(&self.slot.entry, operation, &self.candidate.limits);
+        Refusal::new(stage, failure.refusal(), message)
+    }
+}
