@@ -119,7 +119,10 @@ fn error(raw: wire::Error, operation: OperationName, scrubber: Option<&Scrubber>
 
 fn progress(progress: String, scrubber: Option<&Scrubber>) -> Result<String, Failure> {
     if progress.len() > LONGEST_PROGRESS {
-        return broken(format!("progress may have {LONGEST_PROGRESS} bytes; {} were answered", progress.len()));
+        return broken(format!(
+            "progress may have {LONGEST_PROGRESS} bytes; {} were answered",
+            progress.len()
+        ));
     }
     Ok(clean(progress, scrubber))
 }

@@ -1,0 +1,160 @@
+//! A cluster in memory: objects by kind, namespace and name, as plain as can be.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use egress_runtime::capability::{
+    Access, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions, PatchKind,
+    Resource, Server,
+};
+use serde_json::{Value, json};
+
+type Key = (String, String, String);
+
+/// See the module.
+#[derive(Default)]
+pub struct Cluster {
+    objects: Mutex<BTreeMap<Key, Value>>,
+    calls: AtomicU64,
+}
+
+#[allow(dead_code, reason = "the example uses half of it")]
+impl Cluster {
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How many objects of this kind there are.
+    pub fn count(&self, plural: &str) -> usize {
+        self.objects().keys().filter(|(kind, ..)| kind == plural).count()
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Value>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn status(code: u16, reason: &str, message: String) -> KubernetesFailure {
+    KubernetesFailure {
+        kind: KubernetesFailureKind::Status,
+        code,
+        reason: reason.to_owned(),
+        message,
+        details: json!({}),
+        retry_after: None,
+        sent: true,
+    }
+}
+
+fn key(resource: &Resource, namespace: &str, name: &str) -> Key {
+    (resource.plural.clone(), namespace.to_owned(), name.to_owned())
+}
+
+fn not_found(name: &str) -> KubernetesFailure {
+    status(404, "NotFound", format!("{name:?} not found"))
+}
+
+#[async_trait::async_trait]
+impl Kubernetes for Cluster {
+    async fn about(&self, _cluster: &str) -> Result<Server, KubernetesFailure> {
+        self.call();
+        Ok(Server { version: "v1.36.3".to_owned(), home: true, user: "test".to_owned() })
+    }
+
+    async fn get(
+        &self,
+        _cluster: &str,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, KubernetesFailure> {
+        self.call();
+        // As a real one would: the answer comes later.
+        tokio::task::yield_now().await;
+        let objects = self.objects();
+        objects.get(&key(resource, namespace, name)).cloned().ok_or_else(|| not_found(name))
+    }
+
+    async fn list(
+        &self,
+        _cluster: &str,
+        resource: &Resource,
+        namespace: &str,
+        _options: &ListOptions,
+    ) -> Result<Value, KubernetesFailure> {
+        self.call();
+        let objects = self.objects();
+        let items: Vec<&Value> = objects
+            .iter()
+            .filter(|((kind, ns, _), _)| {
+                *kind == resource.plural && (namespace.is_empty() || ns == namespace)
+            })
+            .map(|(_, object)| object)
+            .collect();
+        Ok(json!({ "kind": "List", "metadata": {}, "items": items }))
+    }
+
+    async fn allowed(&self, _cluster: &str, _access: &Access) -> Result<bool, KubernetesFailure> {
+        self.call();
+        Ok(true)
+    }
+
+    async fn create(
+        &self,
+        _cluster: &str,
+        resource: &Resource,
+        namespace: &str,
+        mut body: Value,
+    ) -> Result<Value, KubernetesFailure> {
+        self.call();
+        tokio::task::yield_now().await;
+        let metadata = body.pointer_mut("/metadata").and_then(Value::as_object_mut);
+        let Some(metadata) = metadata else { return Err(status(422, "Invalid", "no metadata".to_owned())) };
+        let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        metadata.insert("uid".to_owned(), json!(format!("uid-of-{name}")));
+        let mut objects = self.objects();
+        if objects.contains_key(&key(resource, namespace, &name)) {
+            return Err(status(409, "AlreadyExists", format!("{name:?} already exists")));
+        }
+        objects.insert(key(resource, namespace, &name), body.clone());
+        Ok(body)
+    }
+
+    async fn patch(
+        &self,
+        _cluster: &str,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        _kind: PatchKind,
+        body: Value,
+    ) -> Result<Value, KubernetesFailure> {
+        self.call();
+        self.objects().insert(key(resource, namespace, name), body.clone());
+        Ok(body)
+    }
+
+    async fn delete(
+        &self,
+        _cluster: &str,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        _options: &DeleteOptions,
+    ) -> Result<Value, KubernetesFailure> {
+        self.call();
+        tokio::task::yield_now().await;
+        let mut objects = self.objects();
+        objects.remove(&key(resource, namespace, name)).ok_or_else(|| not_found(name))
+    }
+}
