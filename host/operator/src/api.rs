@@ -287,7 +287,7 @@ pub struct ProviderHealthSpec {
 }
 
 /// A rollback that lasts.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// The revision to run.

@@ -1,5 +1,26 @@
 //! The control loops ([`core`], free of Kubernetes), and around them the resources, controllers and module
 //! sources.
+//!
+//! [`run`] is the whole operator. What it needs besides an API server comes in [`Options`].
 
 pub mod api;
+pub mod cluster;
+pub mod config;
+mod controller;
 pub mod core;
+mod entries;
+mod entry;
+mod events;
+mod health;
+mod identity;
+mod kube_store;
+mod lend;
+mod modules;
+mod providers;
+mod revisions;
+pub mod rollback;
+mod run;
+mod view;
+
+pub use identity::{Identity, IdentityError};
+pub use run::{Operator, OperatorError, Options, Readiness, run};

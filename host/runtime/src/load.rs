@@ -230,16 +230,19 @@ impl Load<'_> {
 
     /// A place that is down is no fault of the candidate: it may be the one that brings it back.
     async fn check(&self, linked: &Linked, places: &[String]) -> Result<(), Refusal> {
-        let checks = stream::iter(places).map(|place| async move {
-            match linked.run(&Check { place }).await {
-                Err(failure) if failure.blames_component() => {
-                    Err(self.refusal(Stage::Check, &failure, &format!("check of {place}")))
-                }
-                _ => Ok(()),
-            }
-        });
-        let outcomes: Vec<_> = checks.buffered(CHECKS_AT_ONCE).collect().await;
+        // Collected first: a closure in the stream would keep the whole load from being spawned.
+        let checks: Vec<_> = places.iter().map(|place| self.check_place(linked, place)).collect();
+        let outcomes: Vec<_> = stream::iter(checks).buffered(CHECKS_AT_ONCE).collect().await;
         outcomes.into_iter().collect()
+    }
+
+    async fn check_place(&self, linked: &Linked, place: &str) -> Result<(), Refusal> {
+        match linked.run(&Check { place }).await {
+            Err(failure) if failure.blames_component() => {
+                Err(self.refusal(Stage::Check, &failure, &format!("check of {place}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn refusal(&self, stage: Stage, failure: &Failure, operation: &str) -> Refusal {

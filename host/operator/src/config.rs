@@ -1,0 +1,473 @@
+//! Provider entries as people write them: the providers ConfigMap, one key an entry.
+//!
+//! A fault in one entry harms only that entry, and all its faults are told at once, each with its path:
+//! whoever mends one at a time at night meets the next one only after the next reload.
+
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
+
+use egress_capabilities::KubernetesGrant;
+use egress_contract::{EntryName, Fault, Mark};
+use egress_runtime::{Digest, Limits};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryConfig {
+    /// Where the component is read from.
+    pub module: ModuleRef,
+    /// What it must hash to, if the entry says so.
+    pub pinned: Option<Digest>,
+    /// What stays the same when an earlier revision runs again.
+    pub settings: Settings,
+}
+
+/// What makes a revision, together with the component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    /// The provider's own.
+    #[serde(default = "empty_object")]
+    pub config: Value,
+    /// What it may use.
+    #[serde(default)]
+    pub grants: Grants,
+    /// How much of it.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Marks of an earlier operator; an instance that bears all pairs of one of them is `legacy`.
+    #[serde(default)]
+    pub legacy_marks: Vec<BTreeMap<String, String>>,
+}
+
+impl Settings {
+    /// As the contract has them.
+    pub fn legacy(&self) -> Vec<Mark> {
+        self.legacy_marks.iter().map(|mark| mark.clone().into_iter().collect()).collect()
+    }
+}
+
+/// What an entry lends to its component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Grants {
+    /// The Kubernetes API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes: Option<KubernetesGrant>,
+}
+
+/// Where a component is read from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ModuleRef {
+    /// `binaryData` of a ConfigMap.
+    ConfigMap {
+        /// The operator's own where none.
+        namespace: Option<String>,
+        /// Its name.
+        name: String,
+        /// May be left out when there is only one.
+        key: Option<String>,
+    },
+    /// A file below the directory of modules.
+    File(PathBuf),
+}
+
+/// An entry that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidEntry {
+    /// Stable: `EntryUnreadable`, `EntryInvalid`, `EntryTwice`.
+    pub reason: &'static str,
+    /// The thing, the cause, the way out.
+    pub message: String,
+    /// Everything that is wrong with it.
+    pub faults: Vec<Fault>,
+}
+
+/// What the providers ConfigMap says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProviderEntries {
+    /// Each by its name.
+    pub entries: BTreeMap<EntryName, Result<EntryConfig, InvalidEntry>>,
+    /// Keys that can't name an entry, each with the reason.
+    pub unnamed: Vec<String>,
+}
+
+/// Reads every key of the ConfigMap's `data`.
+pub fn read_entries<'a>(data: impl IntoIterator<Item = (&'a String, &'a String)>) -> ProviderEntries {
+    let mut found = ProviderEntries::default();
+    for (key, text) in data {
+        let entry = match entry_name(key) {
+            Ok(entry) => entry,
+            Err(message) => {
+                found.unnamed.push(message);
+                continue;
+            }
+        };
+        let read = read_entry(&entry, text);
+        if found.entries.insert(entry.clone(), read).is_some() {
+            let message = format!("entry {entry} stands there twice; remove one of its keys");
+            let twice = InvalidEntry { reason: "EntryTwice", message, faults: Vec::new() };
+            found.entries.insert(entry, Err(twice));
+        }
+    }
+    found
+}
+
+/// A key is the entry's name, with or without `.yaml`.
+fn entry_name(key: &str) -> Result<EntryName, String> {
+    let name = key.strip_suffix(".yaml").or_else(|| key.strip_suffix(".yml")).unwrap_or(key);
+    if name.starts_with('-') || name.ends_with('-') {
+        // Resources and labels are named after it, and theirs may not.
+        return Err(format!(
+            "key {key:?}: an entry's name begins and ends with a letter or digit; rename it"
+        ));
+    }
+    name.parse().map_err(|error| format!("key {key:?}: {error}; rename it"))
+}
+
+/// Reads one entry, or tells everything that is wrong with it.
+pub fn read_entry(entry: &EntryName, text: &str) -> Result<EntryConfig, InvalidEntry> {
+    let document: Value = serde_saphyr::from_str(text).map_err(|error| InvalidEntry {
+        reason: "EntryUnreadable",
+        message: format!("entry {entry} is not YAML: {}; mend it", error.without_snippet()),
+        faults: Vec::new(),
+    })?;
+    let mut faults = Faults::default();
+    let read = read_document(document, &mut faults);
+    match (read, faults.0) {
+        (Some(config), faults) if faults.is_empty() => Ok(config),
+        (_, faults) => Err(InvalidEntry {
+            reason: "EntryInvalid",
+            message: match faults.as_slice() {
+                [only] => format!("entry {entry}: {only}"),
+                _ => format!("entry {entry} has {} faults; mend each of them", faults.len()),
+            },
+            faults,
+        }),
+    }
+}
+
+/// None only together with a fault.
+fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
+    let Value::Object(mut fields) = document else {
+        faults.add("", "must be a mapping with module, and where needed config, grants, limits, legacyMarks");
+        return None;
+    };
+    let module = read_module(fields.remove("module"), faults);
+    let config = fields.remove("config").unwrap_or_else(empty_object);
+    if !config.is_object() {
+        faults.add("config", "must be a mapping");
+    }
+    let grants: Option<Grants> = faults.read("grants", fields.remove("grants"));
+    if let Some(Grants { kubernetes: Some(grant) }) = &grants {
+        faults.extend("grants.kubernetes", grant.faults());
+    }
+    let limits = read_limits(fields.remove("limits"), faults);
+    let legacy_marks: Option<Vec<BTreeMap<String, String>>> =
+        faults.read("legacyMarks", fields.remove("legacyMarks"));
+    for (index, mark) in legacy_marks.iter().flatten().enumerate() {
+        if mark.is_empty() {
+            faults.add(&format!("legacyMarks[{index}]"), "is empty, so that everything would bear it");
+        }
+    }
+    for unknown in fields.keys() {
+        faults.add(unknown, "is not known; an entry has module, config, grants, limits and legacyMarks");
+    }
+    let (module, pinned) = module?;
+    let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
+    Some(EntryConfig { module, pinned, settings })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawModule {
+    config_map: Option<RawConfigMap>,
+    file: Option<PathBuf>,
+    digest: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct RawConfigMap {
+    namespace: Option<String>,
+    name: String,
+    key: Option<String>,
+}
+
+fn read_module(module: Option<Value>, faults: &mut Faults) -> Option<(ModuleRef, Option<Digest>)> {
+    let Some(module) = module else {
+        faults.add("module", "is missing; give configMap or file");
+        return None;
+    };
+    let RawModule { config_map, file, digest } = faults.read("module", Some(module))?;
+    let pinned = digest.map(|digest| digest.parse::<Digest>().map_err(|e| faults.add("module.digest", e)));
+    let module = match (config_map, file) {
+        (Some(RawConfigMap { namespace, name, key }), None) => {
+            let named = [("namespace", &namespace), ("name", &Some(name.clone())), ("key", &key)];
+            for (field, value) in named {
+                if value.as_ref().is_some_and(|value| !is_object_name(value)) {
+                    faults.add(&format!("module.configMap.{field}"), "is no name that Kubernetes takes");
+                }
+            }
+            ModuleRef::ConfigMap { namespace, name, key }
+        }
+        (None, Some(file)) => {
+            if !is_inside(&file) {
+                faults.add("module.file", "must be a path below the directory of modules, without `..`");
+            }
+            ModuleRef::File(file)
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            faults.add("module", "must give exactly one of configMap and file");
+            return None;
+        }
+    };
+    Some((module, pinned.transpose().ok()?))
+}
+
+/// As loose as the keys of a ConfigMap: it only keeps a path from being made of it.
+fn is_object_name(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=253).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with("..") && name != "."
+}
+
+fn is_inside(path: &Path) -> bool {
+    let mut parts = path.components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Field by field, so that every fault is told and not only the first.
+fn read_limits(limits: Option<Value>, faults: &mut Faults) -> Option<Limits> {
+    let Some(Value::Object(fields)) = limits else {
+        return faults.read("limits", limits);
+    };
+    let before = faults.0.len();
+    for (name, value) in &fields {
+        let path = format!("limits.{name}");
+        // Zero log lines is a wish; zero of anything else could never work.
+        if value.as_u64() == Some(0) && name != "logLines" {
+            faults.add(&path, "must be at least 1");
+        }
+        let alone = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
+        if let Err(error) = serde_json::from_value::<Limits>(alone) {
+            faults.add(&path, error);
+        }
+    }
+    if faults.0.len() > before {
+        return None;
+    }
+    faults.read("limits", Some(Value::Object(fields)))
+}
+
+fn empty_object() -> Value {
+    Value::Object(Map::new())
+}
+
+#[derive(Default)]
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, path: &str, message: impl ToString) {
+        self.0.push(Fault { path: path.to_owned(), message: message.to_string() });
+    }
+
+    /// Faults whose paths begin below `path`.
+    fn extend(&mut self, path: &str, faults: Vec<Fault>) {
+        for fault in faults {
+            let below =
+                if fault.path.is_empty() { path.to_owned() } else { format!("{path}.{}", fault.path) };
+            self.add(&below, fault.message);
+        }
+    }
+
+    /// The value's reading, its default where it is left out, or none and a fault.
+    fn read<T: DeserializeOwned + Default>(&mut self, path: &str, value: Option<Value>) -> Option<T> {
+        let value = match value {
+            None | Some(Value::Null) => return Some(T::default()),
+            Some(value) => value,
+        };
+        match serde_path_to_error::deserialize(value) {
+            Ok(read) => Some(read),
+            Err(error) => {
+                let below = match error.path().to_string() {
+                    at if at == "." => path.to_owned(),
+                    at => format!("{path}.{at}"),
+                };
+                self.add(&below, error.into_inner());
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> EntryName {
+        "kubernetes".parse().unwrap()
+    }
+
+    fn faults(text: &str) -> Vec<String> {
+        let refused = read_entry(&entry(), text).unwrap_err();
+        refused.faults.iter().map(ToString::to_string).collect()
+    }
+
+    const WHOLE: &str = r#"
+module:
+  configMap: { name: kubernetes-provider, key: module.wasm.zst }
+  digest: "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+config:
+  cluster: home
+  namespaces: [proxies]
+grants:
+  kubernetes:
+    clusters:
+      home:
+        operator: true
+        serviceAccount: { namespace: proxies, name: squid }
+        rules:
+          - { resources: [pods], verbs: [get, list, create, delete], namespaces: [proxies] }
+limits:
+  memoryBytes: 33554432
+legacyMarks:
+  - { app: squid, managed-by: egress }
+"#;
+
+    #[test]
+    fn a_whole_entry_is_read() {
+        let read = read_entry(&entry(), WHOLE).unwrap();
+        assert_eq!(
+            read.module,
+            ModuleRef::ConfigMap {
+                namespace: None,
+                name: "kubernetes-provider".to_owned(),
+                key: Some("module.wasm.zst".to_owned())
+            }
+        );
+        assert!(read.pinned.is_some());
+        assert_eq!(read.settings.config["namespaces"][0], "proxies");
+        assert!(read.settings.grants.kubernetes.is_some());
+        assert_eq!(read.settings.limits.memory_bytes, 32 << 20);
+        assert_eq!(read.settings.limits.get_ms, Limits::default().get_ms);
+        assert_eq!(read.settings.legacy()[0][0], ("app".to_owned(), "squid".to_owned()));
+    }
+
+    #[test]
+    fn settings_survive_being_stored() {
+        let settings = read_entry(&entry(), WHOLE).unwrap().settings;
+        let stored = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&stored).unwrap(), settings);
+    }
+
+    #[test]
+    fn the_shortest_entry_names_its_module() {
+        let read = read_entry(&entry(), "module: { file: kubernetes.wasm }").unwrap();
+        assert_eq!(read.module, ModuleRef::File("kubernetes.wasm".into()));
+        assert_eq!(read.settings.config, serde_json::json!({}));
+        assert_eq!(read.settings.limits, Limits::default());
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_path() {
+        let text = r#"
+module: { file: ../outside.wasm, digest: "sha256:12" }
+config: [a]
+grants:
+  kubernetes:
+    clusters:
+      home: { operator: true, rules: [{ resources: [pods], verbs: [watch], namespaces: [a] }] }
+limits: { memoryBytes: 0, logLines: 0, getMs: soon, speed: 3 }
+legacyMarks: [{}]
+extra: 1
+"#;
+        let told = faults(text);
+        let paths: Vec<&str> = told.iter().map(|f| f.split(": ").next().unwrap()).collect();
+        assert_eq!(
+            paths,
+            [
+                "module.digest",
+                "module.file",
+                "config",
+                "grants.kubernetes.clusters.home.rules[0].verbs[0]",
+                "limits.getMs",
+                "limits.memoryBytes",
+                "limits.speed",
+                "legacyMarks[0]",
+                "extra",
+            ],
+            "{told:#?}"
+        );
+    }
+
+    #[test]
+    fn a_mistyped_grant_is_told_by_its_whole_path() {
+        let text = "module: {file: a}\ngrants: {kubernetes: {clusters: {home: {rules: [{verb: [get]}]}}}}";
+        assert!(
+            faults(text)[0].starts_with("grants.kubernetes.clusters.home.rules[0].verb: "),
+            "{:?}",
+            faults(text)
+        );
+        assert!(faults("module: {file: a}\ngrants: {http: {}}")[0].starts_with("grants.http: "));
+    }
+
+    #[test]
+    fn an_entry_without_a_module_or_with_two_is_refused() {
+        for text in
+            ["config: {}", "module: {}", "module: { file: a, configMap: { name: b } }", "", "just text"]
+        {
+            assert_eq!(faults(text).len(), 1, "{text}");
+        }
+        for text in
+            ["module: { file: /etc/passwd }", "module: { file: '' }", "module: { configMap: { name: ../a } }"]
+        {
+            assert_eq!(faults(text).len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_yaml_is_told_in_one_line() {
+        for text in ["a: [", "module: {file: a}\nmodule: {file: b}", "a: b: c"] {
+            let refused = read_entry(&entry(), text).unwrap_err();
+            assert_eq!(refused.reason, "EntryUnreadable", "{text}");
+            assert!(!refused.message.contains('\n'), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn an_alias_bomb_is_refused() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..9 {
+            let alias = format!("*a{}, ", level - 1).repeat(10);
+            bomb.push_str(&format!("a{level}: &a{level} [{alias}]\n"));
+        }
+        assert_eq!(read_entry(&entry(), &bomb).unwrap_err().reason, "EntryUnreadable");
+    }
+
+    #[test]
+    fn a_bad_key_leaves_the_other_entries_alone() {
+        let good = "module: { file: a.wasm }".to_owned();
+        let data: BTreeMap<String, String> = [
+            ("good.yaml", good.clone()),
+            ("other", good.clone()),
+            ("Upper", good.clone()),
+            ("-dash", good.clone()),
+            ("twice", good.clone()),
+            ("twice.yaml", good),
+            ("broken", "a: [".to_owned()),
+        ]
+        .map(|(key, text)| (key.to_owned(), text))
+        .into();
+        let found = read_entries(&data);
+        let ok: Vec<&str> =
+            found.entries.iter().filter(|(_, read)| read.is_ok()).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(ok, ["good", "other"]);
+        let reason = |name: &str| found.entries[&name.parse().unwrap()].as_ref().unwrap_err().reason;
+        assert_eq!((reason("twice"), reason("broken")), ("EntryTwice", "EntryUnreadable"));
+        assert_eq!(found.unnamed.len(), 2, "{:?}", found.unnamed);
+    }
+}

@@ -1,0 +1,230 @@
+//! All provider entries: who runs, and who is asked.
+//!
+//! An entry that is removed keeps its slot: what it made is still to be looked at and deleted.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use egress_capabilities::HomeCluster;
+use egress_contract::{EntryName, Installation};
+use egress_runtime::{Runtime, Slot};
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{error, warn};
+
+use crate::{
+    api::Hold,
+    cluster::Cluster,
+    config::ProviderEntries,
+    core::store::{ActiveProvider, Providers},
+    entry::{self, Asked, EntryLoop},
+    events::Events,
+    health::{self, Keeper, Seen},
+    lend::Lender,
+    modules::Modules,
+    revisions::Revisions,
+    view::View,
+};
+
+/// What all entries share.
+pub struct Shared {
+    /// Where they are kept.
+    pub cluster: Cluster,
+    /// Whose instances these are.
+    pub installation: Installation,
+    /// What compiles and runs.
+    pub runtime: Runtime,
+    /// Where components come from.
+    pub modules: Modules,
+    /// The size of an unpacked component.
+    pub module_bytes: u64,
+    /// What a grant may lend as the operator's own cluster.
+    pub home: HomeCluster,
+    /// How people are told.
+    pub events: Events,
+    /// The providers ConfigMap, for people: `egress-system/egress-providers`.
+    pub config_map: String,
+    /// Told after each activation: the entry.
+    pub activations: mpsc::Sender<String>,
+}
+
+/// All entries that were ever seen by this process.
+pub struct Entries {
+    shared: Arc<Shared>,
+    known: RwLock<BTreeMap<String, Known>>,
+}
+
+struct Known {
+    slot: Arc<Slot>,
+    asked: watch::Sender<Asked>,
+    hold: watch::Sender<Option<Hold>>,
+    gone: watch::Sender<u64>,
+    view: watch::Sender<View>,
+    task: Option<AbortOnDropHandle<()>>,
+}
+
+/// Before the last process' health object was read, the hold is not known and nothing may be loaded.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+
+impl Entries {
+    /// None yet.
+    pub fn new(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), known: RwLock::default() }
+    }
+
+    /// Takes up what the providers ConfigMap says now.
+    pub fn apply(&self, found: ProviderEntries) {
+        for message in found.unnamed {
+            error!(
+                config_map = self.shared.config_map,
+                message, "a key of the providers ConfigMap names no entry"
+            );
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let listed: BTreeSet<String> = found.entries.keys().map(ToString::to_string).collect();
+        for (entry, read) in found.entries {
+            let asked = Asked::Entry(Box::new(read));
+            let before = known.remove(entry.as_str());
+            let now = match before {
+                Some(running) if !running.is_removed() => {
+                    running.ask(asked);
+                    running
+                }
+                removed => self.start(&entry, asked, removed),
+            };
+            known.insert(entry.to_string(), now);
+        }
+        for (_, gone) in known.iter().filter(|(entry, _)| !listed.contains(*entry)) {
+            gone.ask(Asked::Removed);
+        }
+    }
+
+    /// Takes up what stands in a ProviderHealth.
+    pub fn see(&self, seen: Seen) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        match seen {
+            Seen::Hold(entry, hold) => {
+                if let Some(known) = known.get(&entry) {
+                    known.hold.send_if_modified(|before| {
+                        let changed = *before != hold;
+                        *before = hold;
+                        changed
+                    });
+                }
+            }
+            Seen::Gone(entry) => {
+                if let Some(known) = known.get(&entry) {
+                    known.hold.send_if_modified(|hold| hold.take().is_some());
+                    known.gone.send_modify(|times| *times = times.wrapping_add(1));
+                }
+            }
+        }
+    }
+
+    /// `before` is the entry of the same name that was removed: its slot goes on, its tasks end first.
+    fn start(&self, entry: &EntryName, asked: Asked, before: Option<Known>) -> Known {
+        let shared = Arc::clone(&self.shared);
+        let (slot, ending) = match before {
+            Some(Known { slot, task, .. }) => (slot, task),
+            None => {
+                let slot = Slot::new(shared.runtime.clone(), entry.clone(), shared.installation.clone());
+                (Arc::new(slot), None)
+            }
+        };
+        let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
+        let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
+        let run = Run {
+            shared,
+            entry: entry.clone(),
+            slot: Arc::clone(&slot),
+            asked: asked.subscribe(),
+            hold: hold.clone(),
+            gone: gone.subscribe(),
+            view: view.clone(),
+        };
+        let task = tokio::spawn(async move {
+            if let Some(ending) = ending {
+                let _ = ending.await;
+            }
+            run.run().await;
+        });
+        Known { slot, asked, hold, gone, view, task: Some(AbortOnDropHandle::new(task)) }
+    }
+}
+
+impl Known {
+    fn is_removed(&self) -> bool {
+        *self.asked.borrow() == Asked::Removed
+    }
+
+    fn ask(&self, asked: Asked) {
+        self.asked.send_if_modified(|before| {
+            let changed = *before != asked;
+            *before = asked;
+            changed
+        });
+    }
+}
+
+/// What the tasks of one entry are made of.
+struct Run {
+    shared: Arc<Shared>,
+    entry: EntryName,
+    slot: Arc<Slot>,
+    asked: watch::Receiver<Asked>,
+    hold: watch::Sender<Option<Hold>>,
+    gone: watch::Receiver<u64>,
+    view: watch::Sender<View>,
+}
+
+impl Run {
+    async fn run(self) {
+        let Self { shared, entry, slot, asked, hold, gone, view } = self;
+        let before = loop {
+            match health::read(&shared.cluster, &entry).await {
+                Ok(before) => break before,
+                Err(error) => warn!(%entry, %error, "an entry waits until its ProviderHealth can be read"),
+            }
+            tokio::time::sleep(READ_AGAIN).await;
+        };
+        if let Some(seen) = before.as_ref().and_then(|before| before.spec.hold.clone()) {
+            hold.send_if_modified(|hold| hold.is_none() && hold.replace(seen).is_none());
+        }
+        let status = before.as_ref().and_then(|before| before.status.clone()).unwrap_or_default();
+        let ran = status.active.clone();
+        view.send_replace(View::from_before(status));
+
+        let (notices, notices_out) = mpsc::channel(16);
+        let (holds_over, holds_over_out) = mpsc::channel(4);
+        let keeper =
+            health::Inlets { view: view.subscribe(), notices: notices_out, holds_over: holds_over_out, gone };
+        let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
+        let inlets = entry::Inlets { asked, hold: hold.subscribe() };
+        let outlets = entry::Outlets { view, notices, activations: shared.activations.clone(), holds_over };
+        let lender = Lender::new(entry.clone(), shared.home.clone());
+        let revisions = Revisions::new(&shared.cluster, entry);
+        let modules = (shared.modules.clone(), shared.module_bytes);
+        let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);
+        // The two end together: when the entry is removed, or with the process.
+        tokio::join!(entry.run(), keeper.run());
+    }
+}
+
+impl Providers for Entries {
+    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = known.get(entry) else {
+            let config_map = &self.shared.config_map;
+            return Err(format!(
+                "there is no provider entry {entry}; add it to ConfigMap {config_map}, or change spec.provider"
+            ));
+        };
+        match known.slot.active() {
+            Some(revision) => Ok(ActiveProvider { revision: revision.id().to_string(), provider: revision }),
+            None => Err(known.view.borrow().why_not_active(entry)),
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! One provider entry: from what its source offers to what its calls go to.
+//!
+//! Each entry has a task of its own, so one that compiles for a minute, or whose source hangs, leaves the
+//! others alone. A pass takes what the ConfigMap says at that moment, reads the module, decides between the
+//! source's offer and a hold, and takes one candidate through the slot. Whatever fails, what was active goes
+//! on; where nothing was (a start), the revision that was active last is taken up again.
+
+use std::{sync::Arc, time::Duration};
+
+use egress_contract::Fault;
+use egress_runtime::{Candidate, Module, Refusal, Revision, Slot, Stage};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{info, warn};
+
+use crate::{
+    api::{ActiveRevision, Hold, RefusalStatus},
+    config::{EntryConfig, InvalidEntry, ModuleRef, Settings},
+    core::store::Notice,
+    lend::Lender,
+    modules::{Fetched, Modules, Version},
+    revisions::{KeepError, Revisions},
+    view::{self, View, about},
+};
+
+/// What goes out of an entry.
+pub struct Outlets {
+    /// What people see.
+    pub view: watch::Sender<View>,
+    /// What they should see once.
+    pub notices: mpsc::Sender<Notice>,
+    /// Told after each activation.
+    pub activations: mpsc::Sender<String>,
+    /// Told when a hold is over: the one that it was.
+    pub holds_over: mpsc::Sender<Hold>,
+}
+
+/// What the providers ConfigMap says of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// It stands there.
+    Entry(Box<Result<EntryConfig, InvalidEntry>>),
+    /// It stands there no longer. (The end of a process looks otherwise: the channel closes.)
+    Removed,
+}
+
+/// What comes into an entry.
+pub struct Inlets {
+    /// What the providers ConfigMap says.
+    pub asked: watch::Receiver<Asked>,
+    /// A rollback that lasts.
+    pub hold: watch::Receiver<Option<Hold>>,
+}
+
+/// How long a load may go on that a change has overtaken: long enough for a component, short enough for one
+/// that was built to compile for minutes.
+const OVERTAKEN: Duration = Duration::from_secs(5);
+/// A source that failed is tried again after this, doubled each time.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// A refusal that another minute can change: places that did not answer, a compiler that found no time.
+const RECHECK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(900));
+/// How many kept revisions a start tries, newest first.
+const FALLBACKS: usize = 3;
+
+/// The task of one entry.
+pub struct EntryLoop {
+    slot: Arc<Slot>,
+    before: Option<ActiveRevision>,
+    modules: Modules,
+    revisions: Revisions,
+    lender: Lender,
+    inlets: Inlets,
+    outlets: Outlets,
+    /// The size of an unpacked component.
+    most: u64,
+    source: Option<Source>,
+    /// What the last pass read.
+    read_at: Version,
+    failures: u32,
+    fell_back: bool,
+    /// Became active and is not yet kept.
+    unkept: Option<(ActiveRevision, Settings, Module)>,
+}
+
+struct Source {
+    module: ModuleRef,
+    changes: watch::Receiver<Version>,
+    _watching: AbortOnDropHandle<()>,
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// Nothing is to be done until something changes.
+    Settled,
+    /// Something may be different after a while.
+    Again((Duration, Duration)),
+    /// Something changed meanwhile.
+    Overtaken,
+    /// There is no such entry any more.
+    Removed,
+}
+
+/// What the source's offer and a hold make of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    Offered,
+    Held(String),
+    /// The source offers something new: the hold is over.
+    Over,
+}
+
+fn choose(offered: &str, hold: Option<&Hold>) -> Choice {
+    match hold {
+        None => Choice::Offered,
+        Some(hold) if hold.instead_of == offered => Choice::Held(hold.revision.clone()),
+        Some(_) => Choice::Over,
+    }
+}
+
+impl EntryLoop {
+    /// `before` is what the last process ran.
+    pub fn new(
+        slot: Arc<Slot>,
+        before: Option<ActiveRevision>,
+        (modules, most): (Modules, u64),
+        revisions: Revisions,
+        lender: Lender,
+        inlets: Inlets,
+        outlets: Outlets,
+    ) -> Self {
+        Self {
+            slot,
+            before,
+            modules,
+            revisions,
+            lender,
+            inlets,
+            outlets,
+            most,
+            source: None,
+            read_at: None,
+            failures: 0,
+            fell_back: false,
+            unkept: None,
+        }
+    }
+
+    /// Until the entry is removed.
+    pub async fn run(mut self) {
+        loop {
+            let pass = self.pass().await;
+            self.outlets.view.send_if_modified(|view| !std::mem::replace(&mut view.settled, true));
+            let wait = match pass {
+                Pass::Overtaken => continue,
+                Pass::Removed => {
+                    info!(entry = %self.slot.entry(), "the entry was removed");
+                    self.outlets.view.send_modify(|view| view.removed = true);
+                    return;
+                }
+                Pass::Settled => {
+                    self.failures = 0;
+                    self.keep().await
+                }
+                Pass::Again(pace) => {
+                    self.failures = self.failures.saturating_add(1);
+                    let kept = self.keep().await;
+                    Some(pause(pace, self.failures)).into_iter().chain(kept).min()
+                }
+            };
+            if !self.changed(wait).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for something to do. False at the process' end.
+    async fn changed(&mut self, wait: Option<Duration>) -> bool {
+        let deadline = wait.map(|wait| Instant::now() + wait);
+        let read_at = self.read_at.clone();
+        tokio::select! {
+            changed = self.inlets.asked.changed() => changed.is_ok(),
+            changed = self.inlets.hold.changed() => changed.is_ok(),
+            () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => true,
+            () = until(deadline) => true,
+        }
+    }
+
+    async fn pass(&mut self) -> Pass {
+        let asked = self.inlets.asked.borrow_and_update().clone();
+        let hold = self.inlets.hold.borrow_and_update().clone();
+        let config = match asked {
+            Asked::Removed => return Pass::Removed,
+            Asked::Entry(read) => match *read {
+                Ok(config) => config,
+                Err(invalid) => {
+                    self.refuse(view::invalid(&invalid), hold.as_ref()).await;
+                    return self.fall_back(hold.as_ref()).await;
+                }
+            },
+        };
+        self.follow(&config.module);
+        match self.modules.fetch(&config.module).await {
+            Ok(fetched) => {
+                self.read_at = fetched.version.clone();
+                self.decide(config, fetched, hold).await
+            }
+            Err(not) => {
+                self.read_at = not.version;
+                self.refuse(view::refusal(&not.refusal, None), hold.as_ref()).await;
+                let fallen = self.fall_back(hold.as_ref()).await;
+                if not.retry { Pass::Again(RETRY) } else { fallen }
+            }
+        }
+    }
+
+    async fn decide(&mut self, config: EntryConfig, fetched: Fetched, hold: Option<Hold>) -> Pass {
+        let EntryConfig { pinned, settings, .. } = config;
+        let candidate = match self.candidate(fetched.module, &settings) {
+            Ok(candidate) => Candidate { pinned, ..candidate },
+            Err(faults) => {
+                let message =
+                    format!("entry {}: its grants can't be lent; mend each fault", self.slot.entry());
+                let invalid = InvalidEntry { reason: "EntryInvalid", message, faults };
+                self.refuse(view::invalid(&invalid), hold.as_ref()).await;
+                return self.fall_back(hold.as_ref()).await;
+            }
+        };
+        let offered = Slot::revision_id(&candidate).to_string();
+        self.outlets.view.send_modify(|view| view.offered = Some(offered.clone()));
+        match (choose(&offered, hold.as_ref()), hold) {
+            (Choice::Held(revision), hold) => self.take_held(&revision, hold.as_ref()).await,
+            (Choice::Over, Some(hold)) => {
+                self.hold_is_over(hold, &offered).await;
+                self.take_offered(candidate, fetched.source, settings).await
+            }
+            (Choice::Over | Choice::Offered, _) => {
+                self.take_offered(candidate, fetched.source, settings).await
+            }
+        }
+    }
+
+    async fn take_offered(&mut self, candidate: Candidate, source: String, settings: Settings) -> Pass {
+        let module = candidate.module.clone();
+        let digest = module.digest().to_string();
+        match self.load(candidate).await {
+            None => Pass::Overtaken,
+            Some(Ok(revision)) => {
+                self.activated(revision, source, settings, module).await;
+                Pass::Settled
+            }
+            Some(Err(refusal)) => {
+                let stage = refusal.stage;
+                self.refuse(view::refusal(&refusal, Some(digest)), None).await;
+                match (self.fall_back(None).await, stage) {
+                    (_, Stage::Compile | Stage::Check) => Pass::Again(RECHECK),
+                    (fallen, _) => fallen,
+                }
+            }
+        }
+    }
+
+    /// Runs the held revision, whatever the source offers.
+    async fn take_held(&mut self, revision: &str, hold: Option<&Hold>) -> Pass {
+        if self.is_active(revision) {
+            self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
+            return Pass::Settled;
+        }
+        match self.take_kept(revision).await {
+            Ok(()) => {
+                self.outlets.view.send_modify(|view| view.refusal = None);
+                Pass::Settled
+            }
+            Err(refusal) => {
+                self.refuse(view::refusal(&refusal, None), hold).await;
+                self.fall_back(None).await;
+                Pass::Again(RETRY)
+            }
+        }
+    }
+
+    async fn take_kept(&mut self, revision: &str) -> Result<(), Refusal> {
+        let kept = self.revisions.restore(revision, self.most).await?;
+        let candidate = self.candidate(kept.module.clone(), &kept.settings).map_err(|faults| Refusal {
+            stage: Stage::Link,
+            reason: "GrantsInvalid",
+            message: format!("the grants of revision {revision} can't be lent any more"),
+            faults,
+        })?;
+        let loaded = self.slot.load(Candidate { pinned: Some(kept.digest), ..candidate }).await?;
+        self.activated(loaded, kept.about.source, kept.settings, kept.module).await;
+        Ok(())
+    }
+
+    /// Where nothing is active, what was active last: a start must not depend on its sources.
+    async fn fall_back(&mut self, hold: Option<&Hold>) -> Pass {
+        if let Some(hold) = hold.filter(|hold| !self.is_active(&hold.revision)) {
+            return match self.take_kept(&hold.revision).await {
+                Ok(()) => Pass::Settled,
+                Err(_) => Pass::Again(RETRY),
+            };
+        }
+        if self.slot.active().is_some() || self.fell_back {
+            return Pass::Settled;
+        }
+        let Ok(history) = self.revisions.history().await else {
+            return Pass::Again(RETRY);
+        };
+        self.fell_back = true;
+        let offered = self.outlets.view.borrow().offered.clone();
+        let earlier = history.into_iter().filter(|kept| Some(&kept.revision) != offered.as_ref());
+        for kept in earlier.take(FALLBACKS) {
+            match self.take_kept(&kept.revision).await {
+                Ok(()) => break,
+                Err(refusal) => {
+                    warn!(entry = %self.slot.entry(), revision = kept.revision, %refusal, "a kept revision is not taken up");
+                }
+            }
+        }
+        Pass::Settled
+    }
+
+    /// Or everything that is wrong with the grants.
+    fn candidate(&mut self, module: Module, settings: &Settings) -> Result<Candidate, Vec<Fault>> {
+        Ok(Candidate {
+            lent: self.lender.lend(settings)?,
+            module,
+            pinned: None,
+            config: settings.config.clone(),
+            grants: serde_json::to_value(&settings.grants).unwrap_or_default(),
+            limits: settings.limits.clone(),
+            legacy: settings.legacy(),
+        })
+    }
+
+    /// None when it was given up, because something newer is there.
+    async fn load(&mut self, candidate: Candidate) -> Option<Result<Arc<Revision>, Refusal>> {
+        // Clones, so that what they see is not seen by the loop.
+        let mut asked = self.inlets.asked.clone();
+        let mut hold = self.inlets.hold.clone();
+        let mut changes = self.source.as_ref().map(|source| source.changes.clone());
+        let read_at = self.read_at.clone();
+        let overtaken = async {
+            tokio::select! {
+                _ = asked.changed() => {}
+                _ = hold.changed() => {}
+                () = newer(changes.as_mut(), &read_at) => {}
+            }
+            tokio::time::sleep(OVERTAKEN).await;
+        };
+        tokio::select! {
+            biased;
+            loaded = self.slot.load(candidate) => Some(loaded),
+            () = overtaken => None,
+        }
+    }
+
+    /// Watches the module that the entry names now.
+    fn follow(&mut self, module: &ModuleRef) {
+        if self.source.as_ref().is_some_and(|source| source.module == *module) {
+            return;
+        }
+        let (tell, changes) = watch::channel(None);
+        let (modules, watched) = (self.modules.clone(), module.clone());
+        let watching = tokio::spawn(async move { modules.watch(&watched, tell).await });
+        let _watching = AbortOnDropHandle::new(watching);
+        self.source = Some(Source { module: module.clone(), changes, _watching });
+    }
+
+    fn is_active(&self, revision: &str) -> bool {
+        self.slot.active().is_some_and(|active| active.id().to_string() == revision)
+    }
+
+    async fn activated(
+        &mut self,
+        revision: Arc<Revision>,
+        source: String,
+        settings: Settings,
+        module: Module,
+    ) {
+        let entry = self.slot.entry().to_string();
+        let id = revision.id().to_string();
+        let before = self.outlets.view.borrow().active.as_ref().map(|(about, _)| about.clone());
+        if before.as_ref().is_some_and(|before| before.revision == id) {
+            self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
+            return;
+        }
+        let about = about(&revision, source);
+        let since = self.before.take().filter(|before| before.revision == id).and_then(|before| before.since);
+        let about = ActiveRevision { since: since.or(about.since), ..about };
+        info!(entry, revision = id, version = about.version, source = about.source, "a revision is active");
+        let notice = Notice {
+            warning: false,
+            reason: "Activated".to_owned(),
+            message: format!(
+                "{} {} from {} is active as revision {id}",
+                about.name, about.version, about.source
+            ),
+        };
+        self.outlets.view.send_modify(|view| {
+            view.active = Some((about.clone(), revision));
+            view.refusal = None;
+        });
+        self.unkept = Some((about, settings, module));
+        self.tell(notice).await;
+        // Its listener is gone only when the process ends.
+        let _ = self.outlets.activations.send(entry).await;
+    }
+
+    /// Keeps what became active; answers when to try again.
+    async fn keep(&mut self) -> Option<Duration> {
+        let (about, settings, module) = self.unkept.take()?;
+        let held = self.inlets.hold.borrow().as_ref().map(|hold| hold.revision.clone());
+        match self.revisions.keep(&about, &settings, &module, held.as_deref()).await {
+            Ok(()) => {}
+            Err(error @ KeepError::TooLarge { .. }) => {
+                let (reason, message) = ("RevisionNotKept".to_owned(), error.to_string());
+                self.tell(Notice { warning: true, reason, message }).await;
+            }
+            Err(error @ KeepError::Failed { .. }) => {
+                warn!(%error, "a revision can't be rolled back to yet");
+                self.unkept = Some((about, settings, module));
+                return Some(RETRY.1);
+            }
+        }
+        if let Ok(history) = self.revisions.history().await {
+            let earlier: Vec<_> =
+                history.into_iter().filter(|kept| kept.revision != about.revision).collect();
+            self.outlets.view.send_modify(|view| view.history = earlier);
+        }
+        None
+    }
+
+    async fn refuse(&mut self, refusal: RefusalStatus, hold: Option<&Hold>) {
+        let before = self.outlets.view.borrow().refusal.clone();
+        if before.as_ref().is_some_and(|before| view::same(before, &refusal)) {
+            return;
+        }
+        let goes_on = match (&self.outlets.view.borrow().active, hold) {
+            (Some((active, _)), _) => format!("revision {} goes on", active.revision),
+            (None, Some(hold)) => format!("the hold on revision {} stays", hold.revision),
+            (None, None) => "nothing is active".to_owned(),
+        };
+        warn!(
+            entry = %self.slot.entry(), stage = refusal.stage, reason = refusal.reason,
+            message = refusal.message, faults = ?refusal.faults, "a candidate is refused"
+        );
+        let faults: String = refusal.faults.iter().map(|fault| format!("; {fault}")).collect();
+        let notice = Notice {
+            warning: true,
+            reason: "Refused".to_owned(),
+            message: format!(
+                "{} ({}): {}; {goes_on}{faults}",
+                refusal.stage, refusal.reason, refusal.message
+            ),
+        };
+        self.outlets.view.send_modify(|view| view.refusal = Some(refusal));
+        self.tell(notice).await;
+    }
+
+    async fn hold_is_over(&mut self, hold: Hold, offered: &str) {
+        let message = format!(
+            "the hold on revision {} is over: the source offers revision {offered}, no longer {}",
+            hold.revision, hold.instead_of
+        );
+        self.tell(Notice { warning: false, reason: "HoldOver".to_owned(), message }).await;
+        let _ = self.outlets.holds_over.send(hold).await;
+    }
+
+    async fn tell(&self, notice: Notice) {
+        let _ = self.outlets.notices.send(notice).await;
+    }
+}
+
+/// Tells when the source has something else than what was read. Never, where there is no source.
+async fn newer(changes: Option<&mut watch::Receiver<Version>>, read_at: &Version) {
+    if let Some(changes) = changes {
+        while changes.changed().await.is_ok() {
+            if *changes.borrow_and_update() != *read_at {
+                return;
+            }
+        }
+    }
+    std::future::pending().await
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn pause((first, most): (Duration, Duration), failures: u32) -> Duration {
+    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold() -> Hold {
+        Hold { revision: "old".to_owned(), instead_of: "bad".to_owned() }
+    }
+
+    #[test]
+    fn a_hold_lasts_until_the_source_offers_something_new() {
+        assert_eq!(choose("bad", None), Choice::Offered);
+        assert_eq!(choose("bad", Some(&hold())), Choice::Held("old".to_owned()));
+        assert_eq!(choose("mended", Some(&hold())), Choice::Over);
+        assert_eq!(choose("old", Some(&hold())), Choice::Over);
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let seconds: Vec<u64> = [1, 2, 3, 6, 7, 100].map(|n| pause(RETRY, n).as_secs()).into();
+        assert_eq!(seconds, [1, 2, 4, 30, 30, 30]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_another_version_than_the_one_read_is_newer() {
+        let (tell, mut changes) = watch::channel(None);
+        let read_at = Some("1".to_owned());
+        tell.send(Some("1".to_owned())).unwrap();
+        let waited =
+            tokio::time::timeout(Duration::from_millis(20), newer(Some(&mut changes), &read_at)).await;
+        assert!(waited.is_err(), "the version that was read is not newer");
+        tell.send(Some("2".to_owned())).unwrap();
+        newer(Some(&mut changes), &read_at).await;
+    }
+}

@@ -1,0 +1,460 @@
+//! ProviderHealth: what the operator knows of an entry, written where people look.
+//!
+//! One task an entry is the only writer of its object, and writes only what changed: each write is an event to
+//! everybody who watches. Each place is checked by a task of its own, so a dead one costs only itself. What a
+//! place answered last stays over a swap, until the new revision has asked it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use egress_contract::{EntryName, Error, Health, Provider};
+use egress_runtime::Revision;
+use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+    core::DeserializeGuard,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tracing::{debug, warn};
+
+use crate::{
+    api::{Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
+    cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
+    core::store::Notice,
+    events::Events,
+    view::{View, cut},
+};
+
+/// Between two checks of a place.
+const CHECK: Duration = Duration::from_secs(30);
+/// What changes together is written together.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long a start may keep the last process' word on what is active.
+const SETTLE: Duration = Duration::from_secs(10);
+/// A write that failed is tried again after this.
+const AGAIN: Duration = Duration::from_secs(2);
+const MOST_PLACES: usize = 200;
+const MOST_DETAILS: usize = 32;
+const LONGEST_DETAIL: usize = 256;
+const LONGEST_MESSAGE: usize = 1024;
+
+/// What comes into a health task.
+pub struct Inlets {
+    /// What is to be shown.
+    pub view: watch::Receiver<View>,
+    /// What is to be told once.
+    pub notices: mpsc::Receiver<Notice>,
+    /// Holds that are over.
+    pub holds_over: mpsc::Receiver<Hold>,
+    /// Raised when somebody removed the object.
+    pub gone: watch::Receiver<u64>,
+}
+
+/// The task that keeps one entry's ProviderHealth.
+pub struct Keeper {
+    entry: EntryName,
+    api: Api<ProviderHealth>,
+    events: Events,
+    inlets: Inlets,
+    places: Places,
+    /// What was written last; none when that is unknown.
+    written: Option<ProviderHealthStatus>,
+    about: Option<ObjectReference>,
+}
+
+/// What was left of the last process' health object.
+pub async fn read(cluster: &Cluster, entry: &EntryName) -> Result<Option<ProviderHealth>, CallError> {
+    let api: Api<DeserializeGuard<ProviderHealth>> = Api::all(cluster.client.clone());
+    // One that can't be read counts as none: it is written anew.
+    Ok(call(api.get_opt(entry.as_str())).await?.and_then(|found| found.0.ok()))
+}
+
+impl Keeper {
+    /// `before` is what the last process showed.
+    pub fn new(
+        cluster: &Cluster,
+        entry: EntryName,
+        events: Events,
+        inlets: Inlets,
+        before: Option<ProviderHealth>,
+    ) -> Self {
+        let about = before.as_ref().map(|found| found.object_ref(&()));
+        let written = before.and_then(|found| found.status);
+        let places = Places::new(written.as_ref().map(|status| status.places.clone()).unwrap_or_default());
+        Self { entry, api: Api::all(cluster.client.clone()), events, inlets, places, written, about }
+    }
+
+    /// Until the entry is removed: then its object goes, too.
+    pub async fn run(mut self) {
+        self.settle().await;
+        let mut due = Some(Duration::ZERO);
+        loop {
+            tokio::select! {
+                changed = self.inlets.view.changed() => if changed.is_err() { return },
+                Some(notice) = self.inlets.notices.recv() => self.tell(notice).await,
+                Some(hold) = self.inlets.holds_over.recv() => self.clear(&hold).await,
+                Some((place, answer)) = self.places.answers.recv() => self.places.learn(&place, answer),
+                gone = self.inlets.gone.changed() => {
+                    if gone.is_err() { return }
+                    (self.about, self.written) = (None, None);
+                }
+                () = sleep(due) => {
+                    due = match self.write().await {
+                        Ok(()) => None,
+                        Err(error) => {
+                            warn!(entry = %self.entry, %error, "the health of an entry was not written");
+                            Some(AGAIN)
+                        }
+                    };
+                    continue;
+                }
+            }
+            let view = self.inlets.view.borrow_and_update().clone();
+            if view.removed {
+                return self.remove().await;
+            }
+            self.places.follow(view.active.map(|(_, revision)| revision));
+            due = Some(due.map_or(GATHER, |due| due.min(GATHER)));
+        }
+    }
+
+    /// A new process knows nothing yet: what the last one showed stays until the first pass has ended.
+    async fn settle(&mut self) {
+        let settled = self.inlets.view.wait_for(|view| view.settled || view.removed || view.active.is_some());
+        let _ = tokio::time::timeout(SETTLE, settled).await;
+        self.inlets.view.mark_changed();
+    }
+
+    async fn write(&mut self) -> Result<(), CallError> {
+        let view = self.inlets.view.borrow().clone();
+        let before = self.written.clone().unwrap_or_default();
+        let status = status(&view, self.places.show(), &before.conditions);
+        if self.written.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        self.ensure().await?;
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let body = json!({
+            "apiVersion": ProviderHealth::api_version(&()),
+            "kind": ProviderHealth::kind(&()),
+            "metadata": { "name": self.entry },
+            "status": status,
+        });
+        match call(self.api.patch_status(self.entry.as_str(), &params, &Patch::Apply(body))).await {
+            Ok(_) => {
+                self.written = Some(status);
+                Ok(())
+            }
+            Err(error) => {
+                // Perhaps somebody removed the object: it is made again.
+                self.about = None;
+                self.written = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// There is an object; whatever stands in its spec stays.
+    async fn ensure(&mut self) -> Result<ObjectReference, CallError> {
+        if let Some(about) = &self.about {
+            return Ok(about.clone());
+        }
+        let body = json!({
+            "apiVersion": ProviderHealth::api_version(&()),
+            "kind": ProviderHealth::kind(&()),
+            "metadata": { "name": self.entry, "labels": { (MANAGED_BY.0): MANAGED_BY.1 } },
+            "spec": {},
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let made = call(self.api.patch(self.entry.as_str(), &params, &Patch::Apply(body))).await?;
+        let about = made.object_ref(&());
+        self.about = Some(about.clone());
+        Ok(about)
+    }
+
+    async fn tell(&mut self, notice: Notice) {
+        match self.ensure().await {
+            // Without the version: the same words are the same Event.
+            Ok(about) => {
+                let about = ObjectReference { resource_version: None, ..about };
+                self.events.publish(&about, "LoadProvider", &notice).await;
+            }
+            Err(error) => debug!(entry = %self.entry, %error, "an Event was not told"),
+        }
+    }
+
+    /// Only the hold that is over: a newer one stays.
+    async fn clear(&mut self, hold: &Hold) {
+        let cleared = async {
+            let Some(found) = call(self.api.get_opt(self.entry.as_str())).await? else { return Ok(()) };
+            if found.spec.hold.as_ref() != Some(hold) {
+                return Ok(());
+            }
+            let version = found.resource_version();
+            let patch = Patch::Merge(json!({
+                "metadata": { "resourceVersion": version }, "spec": { "hold": null }
+            }));
+            call(self.api.patch(self.entry.as_str(), &PatchParams::default(), &patch)).await.map(drop)
+        };
+        if let Err(error) = cleared.await {
+            warn!(entry = %self.entry, %error, "a hold that is over was not cleared; it is tried again at the next pass");
+        }
+    }
+
+    async fn remove(mut self) {
+        while let Ok(notice) = self.inlets.notices.try_recv() {
+            self.tell(notice).await;
+        }
+        loop {
+            match call(self.api.delete(self.entry.as_str(), &DeleteParams::default())).await {
+                Ok(_) => return,
+                Err(error) if error.is_not_found() => return,
+                Err(error) => {
+                    warn!(entry = %self.entry, %error, "the health of a removed entry stays for now")
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+async fn sleep(due: Option<Duration>) {
+    match due {
+        Some(due) => tokio::time::sleep(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+type Answer = (String, Result<Health, Error>);
+
+/// Checks the places of the active revision, each on its own.
+struct Places {
+    revision: Option<Arc<Revision>>,
+    last: BTreeMap<String, PlaceStatus>,
+    checks: JoinSet<()>,
+    answer: mpsc::Sender<Answer>,
+    answers: mpsc::Receiver<Answer>,
+}
+
+impl Places {
+    fn new(before: Vec<PlaceStatus>) -> Self {
+        let (answer, answers) = mpsc::channel(16);
+        let last = before.into_iter().map(|place| (place.name.clone(), place)).collect();
+        Self { revision: None, last, checks: JoinSet::new(), answer, answers }
+    }
+
+    fn follow(&mut self, revision: Option<Arc<Revision>>) {
+        let same = match (&self.revision, &revision) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if same {
+            return;
+        }
+        self.checks.abort_all();
+        if let Some(revision) = &revision {
+            self.last.retain(|name, _| revision.places().contains(name));
+            for place in revision.places().iter().take(MOST_PLACES) {
+                self.checks.spawn(check(Arc::clone(revision), place.clone(), self.answer.clone()));
+            }
+        }
+        self.revision = revision;
+    }
+
+    fn learn(&mut self, place: &str, answer: Result<Health, Error>) {
+        let status = match answer {
+            Ok(health) => PlaceStatus {
+                name: place.to_owned(),
+                ready: health.ready,
+                reason: cut(&health.reason, 128),
+                message: cut(&health.message, LONGEST_MESSAGE),
+                details: details(&health.details),
+            },
+            Err(error) => PlaceStatus {
+                name: place.to_owned(),
+                ready: false,
+                reason: cut(&error.reason, 128),
+                message: cut(&error.message, LONGEST_MESSAGE),
+                details: BTreeMap::new(),
+            },
+        };
+        self.last.insert(place.to_owned(), status);
+    }
+
+    /// In config order.
+    fn show(&self) -> Vec<PlaceStatus> {
+        let Some(revision) = &self.revision else { return Vec::new() };
+        let unchecked = |name: &String| PlaceStatus {
+            name: name.clone(),
+            reason: "unchecked".to_owned(),
+            message: "it has not answered yet".to_owned(),
+            ..PlaceStatus::default()
+        };
+        let shown = revision.places().iter().take(MOST_PLACES);
+        shown.map(|name| self.last.get(name).cloned().unwrap_or_else(|| unchecked(name))).collect()
+    }
+}
+
+/// One place, for as long as the revision is active.
+async fn check(revision: Arc<Revision>, place: String, answer: mpsc::Sender<Answer>) {
+    loop {
+        let health = revision.check(&place).await;
+        if answer.send((place.clone(), health)).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(CHECK).await;
+    }
+}
+
+fn details(details: &Value) -> BTreeMap<String, String> {
+    let fields = details.as_object().into_iter().flatten().take(MOST_DETAILS);
+    let text = |value: &Value| match value {
+        Value::String(text) => cut(text, LONGEST_DETAIL),
+        other => cut(&other.to_string(), LONGEST_DETAIL),
+    };
+    fields.map(|(key, value)| (cut(key, 64), text(value))).collect()
+}
+
+fn status(view: &View, places: Vec<PlaceStatus>, before: &[Condition]) -> ProviderHealthStatus {
+    let ready = ready(view, &places, before);
+    ProviderHealthStatus {
+        active: view.active.as_ref().map(|(active, _)| active.clone()),
+        history: view.history.clone(),
+        offered: view.offered.clone(),
+        refusal: view.refusal.clone(),
+        places,
+        conditions: vec![ready],
+    }
+}
+
+fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition {
+    let down: Vec<_> = places.iter().filter(|place| !place.ready).collect();
+    let (ready, reason, message) = match (&view.active, down.first(), &view.refusal) {
+        (None, _, Some(refusal)) => (false, "NoRevision", refusal.message.clone()),
+        (None, _, None) => (false, "Loading", "no revision is active yet".to_owned()),
+        (Some(_), Some(first), _) => {
+            let message = format!(
+                "{} of {} places are not ready; {}: {}",
+                down.len(),
+                places.len(),
+                first.name,
+                first.message
+            );
+            (false, "PlaceNotReady", message)
+        }
+        (Some((active, _)), None, refusal) => {
+            let after = refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
+            (true, "Ready", format!("revision {} is active{after}", active.revision))
+        }
+    };
+    let status = if ready { "True" } else { "False" };
+    let since = before.iter().find(|condition| condition.type_ == "Ready" && condition.status == status);
+    Condition {
+        type_: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: cut(&message, LONGEST_MESSAGE),
+        last_transition_time: since
+            .map_or_else(|| Time(Timestamp::now()), |c| c.last_transition_time.clone()),
+        observed_generation: None,
+    }
+}
+
+/// What changed in somebody's ProviderHealth.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// What stands in its spec.
+    Hold(String, Option<Hold>),
+    /// It was removed.
+    Gone(String),
+}
+
+/// Tells holds, and removals by others, until nobody listens.
+pub async fn watch(cluster: &Cluster, seen: mpsc::Sender<Seen>) {
+    let api: Api<DeserializeGuard<ProviderHealth>> = Api::all(cluster.client.clone());
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    loop {
+        let told = match events.try_next().await {
+            Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => match found.0 {
+                Ok(found) => Seen::Hold(found.name_any(), found.spec.hold),
+                Err(error) => {
+                    warn!(%error, "a ProviderHealth can't be read; its hold is not seen");
+                    continue;
+                }
+            },
+            Ok(Some(watcher::Event::Delete(found))) => Seen::Gone(found.name_any()),
+            Ok(Some(watcher::Event::Init | watcher::Event::InitDone)) => continue,
+            Ok(None) => return,
+            Err(error) => {
+                debug!(%error, "the watch of ProviderHealths was interrupted");
+                continue;
+            }
+        };
+        if seen.send(told).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str, ready: bool) -> PlaceStatus {
+        PlaceStatus { name: name.to_owned(), ready, message: "down".to_owned(), ..PlaceStatus::default() }
+    }
+
+    #[test]
+    fn an_entry_without_a_revision_says_why_it_is_not_ready() {
+        let refusal = crate::view::invalid(&crate::config::InvalidEntry {
+            reason: "EntryInvalid",
+            message: "entry a: mend it".to_owned(),
+            faults: Vec::new(),
+        });
+        let view = View { refusal: Some(refusal), ..View::default() };
+        let ready = ready(&view, &[], &[]);
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NoRevision"));
+        assert_eq!(ready.message, "entry a: mend it");
+    }
+
+    #[test]
+    fn a_condition_that_stays_keeps_its_time() {
+        let first = ready(&View::default(), &[place("a", true)], &[]);
+        let long_ago = Time("2020-01-01T00:00:00Z".parse().unwrap());
+        let before = Condition { last_transition_time: long_ago.clone(), ..first };
+        let same = ready(&View::default(), &[place("a", false)], std::slice::from_ref(&before));
+        assert_eq!(same.last_transition_time, long_ago);
+        let other = Condition { status: "True".to_owned(), ..before };
+        assert_ne!(ready(&View::default(), &[], &[other]).last_transition_time, long_ago);
+    }
+
+    #[test]
+    fn details_are_short_values() {
+        let told = details(&json!({ "version": "v1", "pods": 3, "long": "x".repeat(1000) }));
+        assert_eq!(told["version"], "v1");
+        assert_eq!(told["pods"], "3");
+        assert!(told["long"].len() <= LONGEST_DETAIL);
+        let many: Value =
+            (0..100).map(|n| (n.to_string(), json!(n))).collect::<serde_json::Map<_, _>>().into();
+        assert_eq!(details(&many).len(), MOST_DETAILS);
+    }
+
+    #[test]
+    fn a_place_that_can_not_be_asked_is_not_ready() {
+        let mut places = Places::new(Vec::new());
+        places
+            .learn("a", Err(Error::transient("limit-time", "check took longer than limits.checkMs, 20000")));
+        assert_eq!((places.last["a"].ready, places.last["a"].reason.as_str()), (false, "limit-time"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Who this installation is: an identity, minted once, bound to its cluster.
+//!
+//! Names and marks of instances are made of it, so whoever has it can adopt and delete them. A backup that is
+//! restored into a second cluster brings it along, and two operators would then remove each other's
+//! instances. So the cluster stands beside it (the UID of its namespace kube-system), and another cluster's
+//! identity is not used. It lies in a Secret because hashes that are published in statuses are salted with it.
+
+use std::collections::BTreeMap;
+
+use egress_contract::Installation;
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Namespace, Secret},
+};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use rand::RngCore;
+
+use crate::cluster::{CallError, Cluster, MANAGED_BY, call};
+
+/// The Secret's name.
+pub const SECRET: &str = "egress-installation";
+const ID: &str = "id";
+const CLUSTER: &str = "cluster";
+
+/// Who this installation is, and where.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Minted once.
+    pub installation: Installation,
+    /// The UID of the namespace kube-system.
+    pub cluster: String,
+}
+
+/// Why there is no identity to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// An object could not be read or made.
+    #[error("can't {what}: {cause}")]
+    Call {
+        /// `read Secret egress-system/egress-installation`.
+        what: String,
+        /// Why.
+        cause: CallError,
+    },
+    /// Not as this operator writes it.
+    #[error(
+        "Secret {namespace}/{SECRET} lacks {key}; restore it from a backup (a new one would make every \
+         instance foreign)"
+    )]
+    Broken {
+        /// The operator's namespace.
+        namespace: String,
+        /// What is missing in it.
+        key: &'static str,
+    },
+    /// It was minted in another cluster.
+    #[error(
+        "Secret {namespace}/{SECRET} belongs to cluster {theirs}, and this is {ours}. If the other cluster is \
+         gone for good, bind the identity to this one: kubectl -n {namespace} patch secret {SECRET} -p \
+         '{{\"stringData\":{{\"{CLUSTER}\":\"{ours}\"}}}}'. If the other one lives, it owns the instances: \
+         delete the Secret here, and a new identity is minted"
+    )]
+    OtherCluster {
+        /// The operator's namespace.
+        namespace: String,
+        /// What it is bound to.
+        theirs: String,
+        /// Where it is now.
+        ours: String,
+    },
+}
+
+/// Reads the identity, or mints it.
+pub async fn establish(cluster: &Cluster) -> Result<Identity, IdentityError> {
+    let here = kube_system(cluster).await?;
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let found = match read(&secrets, cluster).await? {
+        Some(found) => found,
+        None => mint(&secrets, cluster, &here).await?,
+    };
+    let namespace = &cluster.namespace;
+    let id = value(&found, namespace, ID)?;
+    let theirs = value(&found, namespace, CLUSTER)?;
+    if theirs != here {
+        return Err(IdentityError::OtherCluster { namespace: namespace.clone(), theirs, ours: here });
+    }
+    Ok(Identity { installation: Installation::new(id), cluster: here })
+}
+
+async fn kube_system(cluster: &Cluster) -> Result<String, IdentityError> {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let found = call(namespaces.get("kube-system")).await;
+    let found = found.map_err(|cause| failed("read Namespace kube-system".to_owned(), cause))?;
+    Ok(found.metadata.uid.unwrap_or_default())
+}
+
+async fn read(secrets: &Api<Secret>, cluster: &Cluster) -> Result<Option<Secret>, IdentityError> {
+    let found = call(secrets.get_opt(SECRET)).await;
+    found.map_err(|cause| failed(format!("read Secret {}/{SECRET}", cluster.namespace), cause))
+}
+
+/// Whoever comes second takes what the first one made.
+async fn mint(secrets: &Api<Secret>, cluster: &Cluster, here: &str) -> Result<Secret, IdentityError> {
+    let mut id = [0; 16];
+    rand::rng().fill_bytes(&mut id);
+    let value = |text: String| ByteString(text.into_bytes());
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            labels: Some([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([
+            (ID.to_owned(), value(hex::encode(id))),
+            (CLUSTER.to_owned(), value(here.to_owned())),
+        ])),
+        ..Secret::default()
+    };
+    let made = call(secrets.create(&PostParams::default(), &secret)).await;
+    match made {
+        Ok(made) => Ok(made),
+        // What timed out may have happened: read before anything else is made.
+        Err(cause) => match read(secrets, cluster).await? {
+            Some(found) => Ok(found),
+            None => Err(failed(format!("create Secret {}/{SECRET}", cluster.namespace), cause)),
+        },
+    }
+}
+
+fn value(secret: &Secret, namespace: &str, key: &'static str) -> Result<String, IdentityError> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key)).map(|value| value.0.clone());
+    match bytes.map(String::from_utf8) {
+        Some(Ok(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        Some(_) | None => Err(IdentityError::Broken { namespace: namespace.to_owned(), key }),
+    }
+}
+
+fn failed(what: String, cause: CallError) -> IdentityError {
+    IdentityError::Call { what, cause }
+}

@@ -1,0 +1,78 @@
+//! What an entry's grants become.
+//!
+//! A capability holds connections, so it is made anew only when its grant or a limit on it changes: a swap of
+//! the component costs no reconnect.
+
+use std::sync::Arc;
+
+use egress_capabilities::{HomeCluster, KubernetesCapability};
+use egress_contract::{EntryName, Fault};
+use egress_runtime::{Lent, capability::Kubernetes};
+
+use crate::config::{Grants, Settings};
+
+/// Makes capabilities for one entry, and keeps the last ones.
+pub struct Lender {
+    entry: EntryName,
+    home: HomeCluster,
+    last: Option<Made>,
+}
+
+struct Made {
+    grants: Grants,
+    request_bytes: u64,
+    response_bytes: u64,
+    kubernetes: Option<Arc<dyn Kubernetes>>,
+}
+
+impl Lender {
+    /// For this entry; `home` is the cluster that holds the Proxies.
+    pub fn new(entry: EntryName, home: HomeCluster) -> Self {
+        Self { entry, home, last: None }
+    }
+
+    /// Or everything that is wrong with the grants, with paths from the entry's top.
+    pub fn lend(&mut self, settings: &Settings) -> Result<Lent, Vec<Fault>> {
+        if let Some(made) = self.last.as_ref().filter(|made| made.serves(settings)) {
+            return Ok(made.lent());
+        }
+        let made = self.make(settings)?;
+        let lent = made.lent();
+        self.last = Some(made);
+        Ok(lent)
+    }
+
+    fn make(&self, settings: &Settings) -> Result<Made, Vec<Fault>> {
+        let (request_bytes, response_bytes) = (settings.limits.request_bytes, settings.limits.response_bytes);
+        let kubernetes = match settings.grants.kubernetes.clone() {
+            None => None,
+            Some(grant) => {
+                let made = KubernetesCapability::new(&self.entry, grant, Some(self.home.clone()));
+                let made = made.map_err(below_grant)?.with_limits(size(request_bytes), size(response_bytes));
+                Some(Arc::new(made) as Arc<dyn Kubernetes>)
+            }
+        };
+        Ok(Made { grants: settings.grants.clone(), request_bytes, response_bytes, kubernetes })
+    }
+}
+
+impl Made {
+    fn serves(&self, settings: &Settings) -> bool {
+        self.grants == settings.grants
+            && self.request_bytes == settings.limits.request_bytes
+            && self.response_bytes == settings.limits.response_bytes
+    }
+
+    fn lent(&self) -> Lent {
+        Lent { kubernetes: self.kubernetes.clone(), ..Lent::default() }
+    }
+}
+
+fn below_grant(faults: Vec<Fault>) -> Vec<Fault> {
+    let below = |fault: Fault| Fault { path: format!("grants.kubernetes.{}", fault.path), ..fault };
+    faults.into_iter().map(below).collect()
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

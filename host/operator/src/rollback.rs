@@ -1,0 +1,218 @@
+//! History and rollback of an entry, as people ask for them.
+//!
+//! A rollback is a hold in the entry's ProviderHealth: the running operator takes it up, it lasts over
+//! restarts, and it ends by itself when the source offers something that is not the revision held back.
+
+use egress_contract::EntryName;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use crate::{
+    api::{ActiveRevision, Hold, ProviderHealth},
+    cluster::{CallError, Cluster, call},
+    revisions::Revisions,
+};
+
+/// A revision that is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Who it is; `since` is when it last became active.
+    pub about: ActiveRevision,
+    /// Calls go to it.
+    pub active: bool,
+    /// A hold keeps it active.
+    pub held: bool,
+    /// The source offers it.
+    pub offered: bool,
+}
+
+/// What a rollback did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolledBack {
+    /// What is to run.
+    pub to: String,
+    /// What ran when it was asked for.
+    pub from: Option<String>,
+    /// The hold that was set; none when the source offers that very revision, so that no hold is needed.
+    pub hold: Option<Hold>,
+}
+
+/// Why nothing was rolled back.
+#[derive(Debug, thiserror::Error)]
+pub enum RollbackError {
+    /// No such entry.
+    #[error("there is no ProviderHealth {0}: either no such entry, or the operator does not run")]
+    NoEntry(EntryName),
+    /// Nothing to go back to.
+    #[error("entry {0} has no earlier revision that is kept")]
+    NoEarlier(EntryName),
+    /// Not kept.
+    #[error("entry {entry} has no revision {revision}; there are: {kept}")]
+    NoRevision {
+        /// Which entry.
+        entry: EntryName,
+        /// What was asked for.
+        revision: String,
+        /// What there is.
+        kept: String,
+    },
+    /// Several begin so.
+    #[error("revision {revision} of entry {entry} could be any of {kept}; give more of it")]
+    Ambiguous {
+        /// Which entry.
+        entry: EntryName,
+        /// What was asked for.
+        revision: String,
+        /// What it could be.
+        kept: String,
+    },
+    /// The API server did not do it.
+    #[error("entry {entry}: {cause}")]
+    Call {
+        /// Which entry.
+        entry: EntryName,
+        /// Why.
+        cause: CallError,
+    },
+}
+
+/// Newest first.
+pub async fn history(client: Client, namespace: &str, entry: &EntryName) -> Result<Vec<Past>, RollbackError> {
+    let (health, kept) = look(client, namespace, entry).await?;
+    let status = health.status.unwrap_or_default();
+    let active = status.active.map(|active| active.revision);
+    let held = health.spec.hold.map(|hold| hold.revision);
+    let past = |about: ActiveRevision| Past {
+        active: active.as_ref() == Some(&about.revision),
+        held: held.as_ref() == Some(&about.revision),
+        offered: status.offered.as_ref() == Some(&about.revision),
+        about,
+    };
+    Ok(kept.into_iter().map(past).collect())
+}
+
+/// Goes back to `revision` (or what it begins with), or to the one before the active one.
+pub async fn rollback(
+    client: Client,
+    namespace: &str,
+    entry: &EntryName,
+    revision: Option<&str>,
+) -> Result<RolledBack, RollbackError> {
+    let (health, kept) = look(client.clone(), namespace, entry).await?;
+    let status = health.status.clone().unwrap_or_default();
+    let from = status.active.as_ref().map(|active| active.revision.clone());
+    let to = target(entry, &kept, from.as_deref(), revision)?;
+    let hold = hold(&to, status.offered.as_deref(), from.as_deref(), health.spec.hold.as_ref());
+    let patch = Patch::Merge(json!({
+        "metadata": { "resourceVersion": health.resource_version() },
+        "spec": { "hold": hold },
+    }));
+    let api: Api<ProviderHealth> = Api::all(client);
+    call(api.patch(entry.as_str(), &PatchParams::default(), &patch))
+        .await
+        .map_err(|cause| RollbackError::Call { entry: entry.clone(), cause })?;
+    Ok(RolledBack { to, from, hold })
+}
+
+async fn look(
+    client: Client,
+    namespace: &str,
+    entry: &EntryName,
+) -> Result<(ProviderHealth, Vec<ActiveRevision>), RollbackError> {
+    let failed = |cause| RollbackError::Call { entry: entry.clone(), cause };
+    let api: Api<ProviderHealth> = Api::all(client.clone());
+    let health = call(api.get_opt(entry.as_str())).await.map_err(failed)?;
+    let health = health.ok_or_else(|| RollbackError::NoEntry(entry.clone()))?;
+    let cluster = Cluster { client, namespace: namespace.to_owned() };
+    let kept = Revisions::new(&cluster, entry.clone()).history().await.map_err(failed)?;
+    Ok((health, kept))
+}
+
+fn target(
+    entry: &EntryName,
+    kept: &[ActiveRevision],
+    active: Option<&str>,
+    asked: Option<&str>,
+) -> Result<String, RollbackError> {
+    let names = |found: &[&ActiveRevision]| {
+        found.iter().map(|kept| kept.revision.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let Some(asked) = asked else {
+        let earlier = kept.iter().find(|kept| Some(kept.revision.as_str()) != active);
+        return earlier
+            .map(|kept| kept.revision.clone())
+            .ok_or_else(|| RollbackError::NoEarlier(entry.clone()));
+    };
+    let found: Vec<_> =
+        kept.iter().filter(|kept| !asked.is_empty() && kept.revision.starts_with(asked)).collect();
+    match found.as_slice() {
+        [only] => Ok(only.revision.clone()),
+        [] => Err(RollbackError::NoRevision {
+            entry: entry.clone(),
+            revision: asked.to_owned(),
+            kept: names(&kept.iter().collect::<Vec<_>>()),
+        }),
+        several => Err(RollbackError::Ambiguous {
+            entry: entry.clone(),
+            revision: asked.to_owned(),
+            kept: names(several),
+        }),
+    }
+}
+
+/// Against what the source offers now; where that is not known, against what it offered when it was held
+/// back before, or what runs.
+fn hold(to: &str, offered: Option<&str>, active: Option<&str>, before: Option<&Hold>) -> Option<Hold> {
+    let instead_of = offered.or(before.map(|hold| hold.instead_of.as_str())).or(active).unwrap_or_default();
+    (instead_of != to).then(|| Hold { revision: to.to_owned(), instead_of: instead_of.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(revisions: &[&str]) -> Vec<ActiveRevision> {
+        revisions
+            .iter()
+            .map(|r| ActiveRevision { revision: (*r).to_owned(), ..ActiveRevision::default() })
+            .collect()
+    }
+
+    fn to(active: Option<&str>, asked: Option<&str>) -> Result<String, String> {
+        let entry = "kubernetes".parse().unwrap();
+        target(&entry, &kept(&["ccc", "abc", "abd"]), active, asked).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_a_name_it_goes_to_the_newest_that_is_not_active() {
+        assert_eq!(to(Some("ccc"), None).unwrap(), "abc");
+        assert_eq!(to(Some("abc"), None).unwrap(), "ccc");
+        let entry: EntryName = "kubernetes".parse().unwrap();
+        assert!(target(&entry, &kept(&["ccc"]), Some("ccc"), None).is_err());
+    }
+
+    #[test]
+    fn a_beginning_that_fits_one_is_enough() {
+        assert_eq!(to(None, Some("abd")).unwrap(), "abd");
+        assert_eq!(to(None, Some("c")).unwrap(), "ccc");
+        assert!(to(None, Some("ab")).unwrap_err().contains("abc, abd"));
+        assert!(to(None, Some("x")).unwrap_err().contains("ccc, abc, abd"));
+        assert!(to(None, Some("")).is_err());
+    }
+
+    #[test]
+    fn the_hold_is_against_what_the_source_offers_even_if_that_was_refused() {
+        let held = hold("old", Some("refused"), Some("running"), None).unwrap();
+        assert_eq!(held.instead_of, "refused");
+        assert_eq!(hold("old", None, Some("running"), None).unwrap().instead_of, "running");
+    }
+
+    #[test]
+    fn going_back_to_what_the_source_offers_ends_the_hold() {
+        let before = Hold { revision: "old".to_owned(), instead_of: "new".to_owned() };
+        assert_eq!(hold("new", Some("new"), Some("old"), Some(&before)), None);
+    }
+}

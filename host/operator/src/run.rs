@@ -1,0 +1,335 @@
+//! The operator: who is started with what, and how it ends.
+//!
+//! Each loop is a task. One that ends, ends the process: half an operator is worse than one that is started
+//! anew. A stop takes up nothing new and lets what is in flight end, for a while.
+
+use std::{fmt::Debug, path::PathBuf, sync::Arc, time::Duration};
+
+use egress_capabilities::HomeCluster;
+use egress_runtime::{Runtime, RuntimeConfig, RuntimeError};
+use kube::{
+    Api, CustomResourceExt, Resource,
+    api::ListParams,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::{
+    api::{ProviderHealth, Proxy},
+    cluster::{CallError, Cluster, call},
+    controller::{Controller, Noting, Waiting, wake_waiting, wakes},
+    core::{
+        backoff::{Dice, Pace},
+        clock::SystemClock,
+        reconcile::{Reconciler, Setup},
+        store::ProxyKey,
+    },
+    entries::{Entries, Shared},
+    events::Events,
+    health,
+    identity::{self, Identity, IdentityError},
+    kube_store::KubeStore,
+    modules::Modules,
+    providers,
+};
+
+/// What an operator is given.
+pub struct Options {
+    /// The API server, and as whom.
+    pub config: kube::Config,
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// The providers ConfigMap in it.
+    pub providers: String,
+    /// Where entries may name files.
+    pub modules_dir: Option<PathBuf>,
+    /// Where Proxies are looked after; empty for everywhere.
+    pub watch: Vec<String>,
+    /// How components are compiled.
+    pub runtime: RuntimeConfig,
+    /// How the loops pace themselves.
+    pub pace: Pace,
+    /// Passes at once, in each watched namespace.
+    pub concurrency: u16,
+    /// How long a stop waits for what is in flight.
+    pub grace: Duration,
+    /// Which process this is, for people: the Pod's name.
+    pub instance: String,
+}
+
+impl Options {
+    /// With what most installations use.
+    pub fn new(config: kube::Config, namespace: impl Into<String>, runtime: RuntimeConfig) -> Self {
+        Self {
+            config,
+            namespace: namespace.into(),
+            providers: "egress-providers".to_owned(),
+            modules_dir: None,
+            watch: Vec::new(),
+            runtime,
+            pace: Pace::default(),
+            concurrency: 64,
+            grace: Duration::from_secs(30),
+            instance: String::new(),
+        }
+    }
+}
+
+/// Why an operator does not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// No client could be made.
+    #[error("can't use the API server's configuration: {0}")]
+    Client(CallError),
+    /// The API server can't be used as it is.
+    #[error("can't list {kind}: {cause}{way_out}")]
+    NotServed {
+        /// `proxies.egressproxies.dev`.
+        kind: String,
+        /// Why.
+        cause: CallError,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// Who this is could not be told.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The runtime did not start.
+    #[error("the runtime does not start: {0}")]
+    Runtime(#[from] RuntimeError),
+    /// A loop ended that never should.
+    #[error("the loop {0} ended; the process ends, too, and is to be started again")]
+    LoopEnded(&'static str),
+    /// A loop broke down.
+    #[error("a loop broke down: {0}")]
+    LoopBroke(tokio::task::JoinError),
+}
+
+/// What is known of the way to work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// The providers ConfigMap was looked for.
+    pub entries: bool,
+    /// Watched namespaces whose Proxies are not known yet.
+    pub unlisted: usize,
+    /// It is to end.
+    pub stopping: bool,
+}
+
+impl Readiness {
+    /// Whether Proxies are being looked after.
+    pub fn is_ready(&self) -> bool {
+        self.entries && self.unlisted == 0 && !self.stopping
+    }
+}
+
+/// An operator that was prepared: it knows who it is, and its API server answers.
+pub struct Operator {
+    options: Options,
+    cluster: Cluster,
+    identity: Identity,
+    runtime: Runtime,
+    readiness: watch::Sender<Readiness>,
+}
+
+/// Prepares an operator, and runs it until `stop` is cancelled.
+pub async fn run(options: Options, stop: CancellationToken) -> Result<(), OperatorError> {
+    Operator::prepare(options).await?.run(stop).await
+}
+
+impl Operator {
+    /// Makes sure of everything that a start depends on.
+    pub async fn prepare(options: Options) -> Result<Self, OperatorError> {
+        let cluster =
+            Cluster::new(options.config.clone(), options.namespace.clone()).map_err(OperatorError::Client)?;
+        served::<Proxy>(&cluster, options.watch.first()).await?;
+        served_everywhere(&cluster).await?;
+        let identity = identity::establish(&cluster).await?;
+        let runtime = Runtime::new(options.runtime.clone())?;
+        let unlisted = options.watch.len().max(1);
+        let readiness = watch::Sender::new(Readiness { unlisted, ..Readiness::default() });
+        Ok(Self { options, cluster, identity, runtime, readiness })
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// For an endpoint that tells it.
+    pub fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.subscribe()
+    }
+
+    /// Until `stop` is cancelled, or a loop ends.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), OperatorError> {
+        let events = Events::new(self.cluster.client.clone(), self.options.instance.clone());
+        let (activations, activated) = mpsc::channel(64);
+        let entries = Arc::new(Entries::new(self.shared(events.clone(), activations)));
+        let mut loops = JoinSet::new();
+        self.start_entries(&mut loops, &entries, &events);
+        let passes = self.start_controllers(&mut loops, &entries, events, activated, &stop);
+        info!(
+            installation = self.identity.installation.hash(),
+            cluster = self.identity.cluster,
+            namespace = self.cluster.namespace,
+            "the operator runs"
+        );
+        tokio::select! {
+            () = stop.cancelled() => {}
+            Some(ended) = loops.join_next() => return Err(why_ended(ended)),
+        }
+        self.readiness.send_modify(|readiness| readiness.stopping = true);
+        info!(grace = ?self.options.grace, "the operator stops; what is in flight may end");
+        if tokio::time::timeout(self.options.grace, ended(passes)).await.is_err() {
+            warn!("calls in flight were given up; the next start goes on where they were");
+        }
+        Ok(())
+    }
+
+    fn shared(&self, events: Events, activations: mpsc::Sender<String>) -> Shared {
+        let module_bytes = self.options.runtime.module_bytes;
+        let modules = Modules::new(self.cluster.clone(), self.options.modules_dir.clone(), module_bytes);
+        let home = HomeCluster { config: self.options.config.clone(), uid: self.identity.cluster.clone() };
+        Shared {
+            cluster: self.cluster.clone(),
+            installation: self.identity.installation.clone(),
+            runtime: self.runtime.clone(),
+            modules,
+            module_bytes,
+            home,
+            events,
+            config_map: format!("{}/{}", self.cluster.namespace, self.options.providers),
+            activations,
+        }
+    }
+
+    fn start_entries(&self, loops: &mut JoinSet<&'static str>, entries: &Arc<Entries>, events: &Events) {
+        let (cluster, name, events) = (self.cluster.clone(), self.options.providers.clone(), events.clone());
+        let (known, readiness) = (Arc::clone(entries), self.readiness.clone());
+        loops.spawn(async move {
+            let listed = || readiness.send_modify(|readiness| readiness.entries = true);
+            providers::watch(&cluster, &name, &events, |found| known.apply(found), listed).await;
+            "that watches the providers ConfigMap"
+        });
+        let (seen, mut told) = mpsc::channel(64);
+        let cluster = self.cluster.clone();
+        loops.spawn(async move {
+            health::watch(&cluster, seen).await;
+            "that watches ProviderHealths"
+        });
+        let known = Arc::clone(entries);
+        loops.spawn(async move {
+            while let Some(seen) = told.recv().await {
+                known.see(seen);
+            }
+            "that takes up holds"
+        });
+    }
+
+    /// One controller for each watched namespace; their ends are what a stop waits for.
+    fn start_controllers(
+        &self,
+        loops: &mut JoinSet<&'static str>,
+        entries: &Arc<Entries>,
+        events: Events,
+        activated: mpsc::Receiver<String>,
+        stop: &CancellationToken,
+    ) -> watch::Receiver<usize> {
+        let waiting = Arc::new(Waiting::default());
+        let store = Noting::new(KubeStore::new(self.cluster.client.clone(), events), Arc::clone(&waiting));
+        let setup = Setup {
+            installation: self.identity.installation.clone(),
+            pace: self.options.pace.clone(),
+            clock: Arc::new(SystemClock),
+            dice: Dice::seeded(rand::random()),
+        };
+        let reconciler = Arc::new(Reconciler::new(store, Arc::clone(entries), setup));
+        let scopes: Vec<Option<String>> = match self.options.watch.as_slice() {
+            [] => vec![None],
+            namespaces => namespaces.iter().cloned().map(Some).collect(),
+        };
+        let running = watch::Sender::new(scopes.len());
+        let left = running.subscribe();
+        let mut wake: Vec<(Option<String>, mpsc::Sender<ProxyKey>)> = Vec::new();
+        for scope in scopes {
+            let (woken, wakes) = wakes();
+            wake.push((scope.clone(), woken));
+            let controller = Controller {
+                reconciler: Arc::clone(&reconciler),
+                waiting: Arc::clone(&waiting),
+                concurrency: self.options.concurrency,
+            };
+            let (client, stop, running) = (self.cluster.client.clone(), stop.clone(), running.clone());
+            let readiness = self.readiness.clone();
+            loops.spawn(async move {
+                let listed = || {
+                    readiness
+                        .send_modify(|readiness| readiness.unlisted = readiness.unlisted.saturating_sub(1))
+                };
+                controller.run(client, scope.as_deref(), wakes, stop, listed).await;
+                running.send_modify(|running| *running = running.saturating_sub(1));
+                "that looks after Proxies"
+            });
+        }
+        loops.spawn(async move {
+            wake_waiting(waiting, activated, wake).await;
+            "that wakes what waits for an entry"
+        });
+        left
+    }
+}
+
+async fn ended(mut running: watch::Receiver<usize>) {
+    // An error means that the last controller is gone.
+    let _ = running.wait_for(|running| *running == 0).await;
+}
+
+fn why_ended(ended: Result<&'static str, tokio::task::JoinError>) -> OperatorError {
+    match ended {
+        Ok(name) => OperatorError::LoopEnded(name),
+        Err(error) => OperatorError::LoopBroke(error),
+    }
+}
+
+async fn served<K>(cluster: &Cluster, namespace: Option<&String>) -> Result<(), OperatorError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + CustomResourceExt + Clone + Debug,
+{
+    let client = cluster.client.clone();
+    let api: Api<PartialObjectMeta<K>> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    first(&api, K::crd_name()).await
+}
+
+async fn served_everywhere(cluster: &Cluster) -> Result<(), OperatorError> {
+    let api: Api<PartialObjectMeta<ProviderHealth>> = Api::all(cluster.client.clone());
+    first(&api, ProviderHealth::crd_name()).await
+}
+
+/// A kind without its CRD, or without a right, is found at the start and not by a silent watch.
+async fn first<K>(api: &Api<PartialObjectMeta<K>>, kind: &str) -> Result<(), OperatorError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug,
+{
+    match call(api.list(&ListParams::default().limit(1))).await {
+        Ok(_) => Ok(()),
+        Err(cause) => {
+            let way_out = if cause.is_forbidden() {
+                "; grant the operator's ServiceAccount list and watch on it"
+            } else if cause.is_unserved() {
+                "; install the CRDs: epo crd | kubectl apply --server-side -f -"
+            } else {
+                ""
+            };
+            Err(OperatorError::NotServed { kind: kind.to_owned(), cause, way_out })
+        }
+    }
+}

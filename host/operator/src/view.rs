@@ -1,0 +1,141 @@
+//! What people see of an entry, and how the runtime's words become theirs.
+
+use std::sync::Arc;
+
+use egress_contract::Fault;
+use egress_runtime::{Refusal, Revision};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::{
+    api::{ActiveRevision, ProviderHealthStatus, RefusalStatus},
+    config::InvalidEntry,
+};
+
+/// What a component says is bounded before it is stored: a status lies in every list of its kind.
+const LONGEST_MESSAGE: usize = 2048;
+const LONGEST_FAULT: usize = 512;
+const MOST_FAULTS: usize = 50;
+const LONGEST_NAME: usize = 128;
+
+/// What people see of an entry.
+#[derive(Clone, Default)]
+pub struct View {
+    /// What calls go to.
+    pub active: Option<(ActiveRevision, Arc<Revision>)>,
+    /// Earlier ones that are kept, newest first.
+    pub history: Vec<ActiveRevision>,
+    /// What the source offers.
+    pub offered: Option<String>,
+    /// Why that is not active.
+    pub refusal: Option<RefusalStatus>,
+    /// Whether the first pass has ended: before that the last process knew more.
+    pub settled: bool,
+    /// The entry is no longer in the ConfigMap.
+    pub removed: bool,
+}
+
+impl View {
+    /// As the last process left it, but for what it ran: that is not active here yet.
+    pub fn from_before(seen: ProviderHealthStatus) -> Self {
+        Self { history: seen.history, offered: seen.offered, refusal: seen.refusal, ..Self::default() }
+    }
+
+    /// For the status of a Proxy that waits for this entry.
+    pub fn why_not_active(&self, entry: &str) -> String {
+        match &self.refusal {
+            Some(refusal) => format!(
+                "provider entry {entry} has no revision: {} ({}): {}",
+                refusal.stage, refusal.reason, refusal.message
+            ),
+            None => format!("provider entry {entry} is being loaded"),
+        }
+    }
+}
+
+/// A revision that becomes active now.
+pub fn about(revision: &Revision, source: String) -> ActiveRevision {
+    let description = revision.description();
+    ActiveRevision {
+        revision: revision.id().to_string(),
+        name: cut(&description.name, LONGEST_NAME),
+        version: cut(&description.version, LONGEST_NAME),
+        digest: revision.digest().to_string(),
+        contract: cut(&description.contract, LONGEST_NAME),
+        imports: revision.imports().iter().take(MOST_FAULTS).map(|import| cut(import, 256)).collect(),
+        source,
+        since: Some(Time(Timestamp::now())),
+    }
+}
+
+/// A refusal by the runtime.
+pub fn refusal(refusal: &Refusal, digest: Option<String>) -> RefusalStatus {
+    status(&refusal.stage.to_string(), refusal.reason, &refusal.message, &refusal.faults, digest)
+}
+
+/// An entry that can't be read.
+pub fn invalid(invalid: &InvalidEntry) -> RefusalStatus {
+    status("entry", invalid.reason, &invalid.message, &invalid.faults, None)
+}
+
+/// Whether they say the same, whenever.
+pub fn same(one: &RefusalStatus, other: &RefusalStatus) -> bool {
+    RefusalStatus { at: None, ..one.clone() } == RefusalStatus { at: None, ..other.clone() }
+}
+
+fn status(
+    stage: &str,
+    reason: &str,
+    message: &str,
+    faults: &[Fault],
+    digest: Option<String>,
+) -> RefusalStatus {
+    let mut told: Vec<_> =
+        faults.iter().take(MOST_FAULTS).map(|fault| cut(&fault.to_string(), LONGEST_FAULT)).collect();
+    if faults.len() > MOST_FAULTS {
+        told.push(format!("and {} more", faults.len() - MOST_FAULTS));
+    }
+    RefusalStatus {
+        stage: stage.to_owned(),
+        reason: reason.to_owned(),
+        message: cut(message, LONGEST_MESSAGE),
+        faults: told,
+        digest,
+        at: Some(Time(Timestamp::now())),
+    }
+}
+
+/// To at most so many bytes; what was cut shows.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_component_says_is_bounded() {
+        let fault = Fault { path: "a".repeat(1000), message: "ä".repeat(1000) };
+        let long =
+            InvalidEntry { reason: "EntryInvalid", message: "ä".repeat(100_000), faults: vec![fault; 1000] };
+        let told = invalid(&long);
+        assert!(told.message.len() <= LONGEST_MESSAGE && told.message.ends_with('…'));
+        assert_eq!(told.faults.len(), MOST_FAULTS + 1);
+        assert!(told.faults.iter().all(|fault| fault.len() <= LONGEST_FAULT));
+        assert_eq!(told.faults.last().unwrap(), "and 950 more");
+    }
+
+    #[test]
+    fn the_same_refusal_later_is_the_same() {
+        let entry = InvalidEntry { reason: "EntryInvalid", message: "m".to_owned(), faults: Vec::new() };
+        let first = invalid(&entry);
+        let later = RefusalStatus { at: None, ..first.clone() };
+        assert!(same(&first, &later));
+        assert!(!same(&first, &RefusalStatus { message: "other".to_owned(), ..first.clone() }));
+    }
+}
