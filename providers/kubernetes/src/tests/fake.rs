@@ -46,6 +46,8 @@ pub struct Fake {
     pub elsewhere: Cell<bool>,
     /// Objects to a page, when less than asked.
     pub page: Cell<Option<usize>>,
+    /// The same, of Pods alone.
+    pub page_of_pods: Cell<Option<usize>>,
 }
 
 /// An API Status.
@@ -325,7 +327,8 @@ impl Fake {
             0 => usize::MAX,
             limit => usize::try_from(limit).unwrap(),
         };
-        let limit = limit.min(self.page.get().unwrap_or(limit));
+        let of_pods = self.page_of_pods.get().filter(|_| resource.plural == "pods");
+        let limit = limit.min(self.page.get().unwrap_or(limit)).min(of_pods.unwrap_or(limit));
         let from: usize = options.continue_token.as_ref().map_or(0, |token| token.parse().unwrap());
         let items: Vec<&Value> = matching.iter().skip(from).take(limit).copied().collect();
         let to = from + items.len();
