@@ -192,7 +192,7 @@ impl Fake {
         let right = format!("{verb} {}", resource.plural);
         let here = format!("{right} {namespace}");
         if self.denied.borrow().contains(&right) {
-            return Some(Failure { message: "not granted".to_owned(), ..broken(FailureKind::Denied, false) });
+            return Some(Self::not_granted(verb, resource.plural, namespace));
         }
         if [right, here].iter().any(|right| self.missing_rights.borrow().contains(right)) {
             let message = format!(
@@ -210,6 +210,15 @@ impl Fake {
                 None
             }
         }
+    }
+
+    /// In the words of the real capability.
+    fn not_granted(verb: &str, plural: &str, namespace: &str) -> Failure {
+        let message = format!(
+            "entry kubernetes may not {verb} {plural} in namespace {namespace} on cluster home: no rule of its grant \
+             lists that; add one under grants.kubernetes.clusters.home.rules"
+        );
+        Failure { message, ..broken(FailureKind::Denied, false) }
     }
 
     fn not_found(resource: Resource, name: &str) -> Failure {
@@ -394,6 +403,9 @@ impl Kubernetes for Fake {
         let right = format!("{} {}", access.verb, access.resource.plural);
         let here = format!("{right} {}", access.namespace);
         self.call("allowed", SERVER, &access.namespace, &right, || {
+            if self.denied.borrow().contains(&right) {
+                return Err(Self::not_granted(access.verb, access.resource.plural, &access.namespace));
+            }
             Ok(![&right, &here].iter().any(|right| self.missing_rights.borrow().contains(*right)))
         })
     }
