@@ -1,2 +1,50 @@
-//! Scaffold.
-fn main() {}
+//! `epo`: the operator, and the tools around it, in one binary.
+//!
+//! Here is only the choice of the command; each is a module of its own, and each ends in a [`Failure`]
+//! that knows its exit code.
+
+mod args;
+mod cluster;
+mod compile;
+mod crd;
+mod failure;
+mod output;
+mod provider;
+mod run;
+mod setup;
+
+use std::{io::Write, process::ExitCode};
+
+use clap::{CommandFactory, Parser};
+
+use crate::{
+    args::{Cli, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has had enough of it: `epo crd | head`.
+        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to tell when this fails.
+            let _ = writeln!(std::io::stderr(), "epo: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(run) => run.run(),
+        Command::Provider { command } => provider::run(command),
+        Command::Compile(child) => child.run(),
+        Command::Crd => crd::print(),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "epo", &mut script);
+            output::print(&script)
+        }
+    }
+}

@@ -55,6 +55,11 @@ impl CallError {
         }
     }
 
+    /// There was no answer.
+    pub fn is_unreachable(&self) -> bool {
+        self.status().is_none()
+    }
+
     /// The object is not there. A kind that is not there says so in other words, and is none of these.
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)

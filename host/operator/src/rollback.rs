@@ -79,6 +79,13 @@ pub enum RollbackError {
     },
 }
 
+impl RollbackError {
+    /// Whether the API server was not reached.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Call { cause, .. } if cause.is_unreachable())
+    }
+}
+
 /// Newest first.
 pub async fn history(client: Client, namespace: &str, entry: &EntryName) -> Result<Vec<Past>, RollbackError> {
     let (health, kept) = look(client, namespace, entry).await?;

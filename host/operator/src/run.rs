@@ -110,6 +110,22 @@ pub enum OperatorError {
     LoopBroke(tokio::task::JoinError),
 }
 
+impl OperatorError {
+    /// Whether there was no answer to work with: starting again later may be all that it takes.
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::NotServed { cause, .. } | Self::Identity(IdentityError::Call { cause, .. }) => {
+                cause.is_unreachable()
+            }
+            Self::Client(_)
+            | Self::Identity(_)
+            | Self::Runtime(_)
+            | Self::LoopEnded(_)
+            | Self::LoopBroke(_) => false,
+        }
+    }
+}
+
 /// What is known of the way to work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
@@ -181,6 +197,8 @@ impl Operator {
             "the operator runs"
         );
         tokio::select! {
+            // First: a stop ends the controllers, and that is no failure.
+            biased;
             () = stop.cancelled() => {}
             Some(ended) = loops.join_next() => return Err(why_ended(ended)),
         }

@@ -50,13 +50,24 @@ pub(crate) struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) async fn run(self) -> Result<Revision, Refusal> {
+        let (linked, imports) = self.up_to_link().await?;
+        let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
+        self.stage(Stage::Check, self.check(&linked, &places)).await?;
+        Ok(Revision { linked, description, places, imports })
+    }
+
+    /// As far as a component goes without a config.
+    pub(crate) async fn describe(self) -> Result<Description, Refusal> {
+        let (linked, _) = self.up_to_link().await?;
+        self.stage(Stage::Configure, self.description(&linked)).await
+    }
+
+    async fn up_to_link(&self) -> Result<(Linked, Vec<String>), Refusal> {
         self.stage(Stage::Digest, async { self.digest() }).await?;
         let inspection = self.stage(Stage::Parse, self.parse()).await?;
         let compiled = self.stage(Stage::Compile, self.compile()).await?;
         let linked = self.stage(Stage::Link, async { self.link(&inspection, &compiled) }).await?;
-        let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
-        self.stage(Stage::Check, self.check(&linked, &places)).await?;
-        Ok(Revision { linked, description, places, imports: inspection.imports })
+        Ok((linked, inspection.imports))
     }
 
     async fn stage<T>(
@@ -210,11 +221,10 @@ impl Load<'_> {
     }
 
     async fn configure(&self, linked: &Linked) -> Result<(Description, Vec<String>), Refusal> {
-        let refused = |failure: Failure, operation| self.refusal(Stage::Configure, &failure, operation);
-        let description = linked.run(&Describe).await.map_err(|failure| refused(failure, "describe"))?;
+        let description = self.description(linked).await?;
         let config = &linked.setup.config;
         let configured = linked.run(&Configure { config }).await;
-        match configured.map_err(|failure| refused(failure, "configure"))? {
+        match configured.map_err(|failure| self.refusal(Stage::Configure, &failure, "configure"))? {
             Ok(places) => Ok((description, places)),
             Err(faults) => {
                 let shown: Vec<String> = faults.iter().map(ToString::to_string).collect();
@@ -226,6 +236,11 @@ impl Load<'_> {
                 Err(Refusal { faults, ..Refusal::new(Stage::Configure, "ConfigRefused", message) })
             }
         }
+    }
+
+    async fn description(&self, linked: &Linked) -> Result<Description, Refusal> {
+        let described = linked.run(&Describe).await;
+        described.map_err(|failure| self.refusal(Stage::Configure, &failure, "describe"))
     }
 
     /// A place that is down is no fault of the candidate: it may be the one that brings it back.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use egress_contract::{EntryName, Installation, Mark};
+use egress_contract::{Description, EntryName, Installation, Mark};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -110,6 +110,12 @@ impl Slot {
                 Err(refusal)
             }
         }
+    }
+
+    /// Asks a candidate who it is, as tools do: its config need not please it, and it becomes nothing.
+    pub async fn describe(&self, candidate: Candidate) -> Result<Description, Refusal> {
+        let id = RevisionId::of(&candidate);
+        (Load { slot: self, candidate, id }).describe().await
     }
 
     /// What new calls go to.

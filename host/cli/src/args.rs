@@ -1,0 +1,59 @@
+//! What can be typed. The texts are the documentation that people read first.
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::{compile::CompileChild, provider::ProviderCommand, run::Run};
+
+/// Runs egress proxies on Kubernetes, and builds, inspects and ships the providers that make them.
+#[derive(Parser)]
+#[command(
+    name = "epo",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = EXIT_CODES
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage
+  3  refused: a component, a config or an entry did not pass
+  4  not reachable: there is no such cluster, or it does not answer";
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run the operator
+    Run(Box<Run>),
+    /// Build, inspect, validate and ship providers, and roll them back
+    #[command(arg_required_else_help = true)]
+    Provider {
+        #[command(subcommand)]
+        command: ProviderCommand,
+    },
+    /// Compile a component into the cache
+    #[command(hide = true)]
+    Compile(CompileChild),
+    /// Print the CustomResourceDefinitions as YAML
+    ///
+    /// Install or update them with:
+    ///   epo crd | kubectl apply --server-side -f -
+    #[command(verbatim_doc_comment)]
+    Crd,
+    /// Print the completion script of a shell
+    ///
+    /// For bash:
+    ///   source <(epo completions bash)
+    #[command(verbatim_doc_comment)]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}

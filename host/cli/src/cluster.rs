@@ -1,0 +1,51 @@
+//! Which cluster, and how a command reaches it.
+
+use std::path::PathBuf;
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+
+use crate::{failure::Failure, setup};
+
+/// The same words as kubectl's.
+#[derive(clap::Args)]
+pub struct ClusterArgs {
+    /// The kubeconfig [default: as kubectl: $KUBECONFIG, ~/.kube/config; else the Pod's own cluster]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig [default: its current one]
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl ClusterArgs {
+    /// For a command that asks once and ends.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        setup::tls()?;
+        let mut config = self.config().await?;
+        config.default_retry = false;
+        Client::try_from(config)
+            .map_err(|error| Failure::Unreachable(format!("can't use this cluster's configuration: {error}")))
+    }
+
+    pub async fn config(&self) -> Result<Config, Failure> {
+        let unreachable = |cause: &dyn std::fmt::Display| {
+            Failure::Unreachable(format!(
+                "there is no cluster to talk to: {cause}; give --kubeconfig or --context"
+            ))
+        };
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        match (&self.kubeconfig, &self.context) {
+            (Some(path), _) => {
+                let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unreachable(&error))?;
+                Config::from_custom_kubeconfig(kubeconfig, &options)
+                    .await
+                    .map_err(|error| unreachable(&error))
+            }
+            (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(|error| unreachable(&error)),
+            (None, None) => Config::infer().await.map_err(|error| unreachable(&error)),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a command did not do what it was asked to, and the exit code that says so to scripts.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use egress_contract::Fault;
+use egress_operator::{OperatorError, config::InvalidEntry, rollback::RollbackError};
+use egress_runtime::{Refusal, RuntimeError};
+use provider_encode::EncodeError;
+
+use crate::output::bytes;
+
+/// The exit codes beside 0, 1 and clap's 2: `epo --help` lists them.
+const REFUSED: u8 = 3;
+const UNREACHABLE: u8 = 4;
+
+/// Why a command failed. Each prints the thing, the cause and the way out.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A file, or `-` for the standard input.
+    #[error("can't read {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The standard output.
+    #[error("can't write to the standard output: {0}")]
+    Output(io::Error),
+    /// What is printed can't be rendered.
+    #[error("can't render the output: {0}")]
+    Render(String),
+    /// A provider was not built.
+    #[error(transparent)]
+    Build(#[from] EncodeError),
+    /// The runtime did not start.
+    #[error("the WebAssembly runtime did not start: {0}")]
+    Runtime(#[from] RuntimeError),
+    /// Something that a command stands on did not start.
+    #[error("{0}")]
+    Setup(String),
+    /// The compiling child's: its parent reads the exit code.
+    #[error("{0}")]
+    Compile(RuntimeError),
+    /// An entry can't be read.
+    #[error("{}: {}{}", .path.display(), .invalid.message, listed(&.invalid.faults))]
+    Entry { path: PathBuf, invalid: InvalidEntry },
+    /// There is no cluster, or it does not answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The operator did not start, or stopped.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// An entry's history can't be read or changed.
+    #[error(transparent)]
+    Rollback(#[from] RollbackError),
+    /// A component did not pass.
+    #[error("{}: refused at the stage {}: {}", .path.display(), .refusal.stage, .refusal.message)]
+    Refused { path: PathBuf, refusal: Refusal },
+    /// No ConfigMap holds it.
+    #[error(
+        "{} is {} packed with {packing}, and a ConfigMap holds at most {}; {way_out}",
+        .path.display(), bytes(*.size), bytes(*.limit)
+    )]
+    TooLarge { path: PathBuf, size: u64, limit: u64, packing: &'static str, way_out: String },
+}
+
+impl Failure {
+    pub fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), source }
+    }
+
+    pub fn refused(path: &Path, refusal: Refusal) -> Self {
+        Self::Refused { path: path.to_owned(), refusal }
+    }
+
+    pub fn entry(path: &Path, invalid: InvalidEntry) -> Self {
+        Self::Entry { path: path.to_owned(), invalid }
+    }
+
+    /// What the process ends with.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Unreachable(_) => UNREACHABLE,
+            Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
+            Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
+            Self::Read { .. }
+            | Self::Output(_)
+            | Self::Render(_)
+            | Self::Build(_)
+            | Self::Setup(_)
+            | Self::Runtime(_)
+            | Self::Operator(_)
+            | Self::Rollback(_) => 1,
+            Self::Compile(error) => error.exit_code(),
+            Self::Refused { .. } | Self::Entry { .. } | Self::TooLarge { .. } => REFUSED,
+        })
+    }
+}
+
+/// One alone stands in the message already.
+fn listed(faults: &[Fault]) -> String {
+    match faults {
+        [] | [_] => String::new(),
+        several => several.iter().map(|fault| format!("\n  {fault}")).collect(),
+    }
+}

@@ -1,0 +1,82 @@
+//! `epo provider ...`: a component's way from its source to a cluster.
+
+mod build;
+mod configmap;
+mod history;
+mod inspect;
+mod nothing;
+mod validate;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use clap::Subcommand;
+use egress_runtime::{Module, Refusal, Runtime, RuntimeConfig};
+
+use crate::failure::Failure;
+
+#[derive(Subcommand)]
+pub enum ProviderCommand {
+    /// Build a provider's crate into a component
+    Build(build::Build),
+    /// Show what a component is, asks for and takes as config
+    Inspect(inspect::Inspect),
+    /// Take a component, and its entry's config, through every stage, without a cluster
+    Validate(validate::Validate),
+    /// Write the ConfigMap that carries a component into a cluster
+    #[command(name = "configmap")]
+    ConfigMap(configmap::ConfigMapCommand),
+    /// List an entry's revisions that are kept in the cluster
+    History(history::History),
+    /// Run an earlier revision of an entry again
+    Rollback(history::Rollback),
+}
+
+pub fn run(command: ProviderCommand) -> Result<(), Failure> {
+    match command {
+        ProviderCommand::Build(command) => command.run(),
+        ProviderCommand::Inspect(command) => command.run(),
+        ProviderCommand::Validate(command) => command.run(),
+        ProviderCommand::ConfigMap(command) => command.run(),
+        ProviderCommand::History(command) => command.run(),
+        ProviderCommand::Rollback(command) => command.run(),
+    }
+}
+
+/// For one look at a component: it is compiled here and nothing is kept.
+fn runtime() -> Result<Runtime, Failure> {
+    Ok(Runtime::new(RuntimeConfig::default())?)
+}
+
+/// A component's file, or `-` for the standard input.
+#[derive(clap::Args)]
+pub struct ComponentFile {
+    /// The component: plain, gzip or zstd; `-` reads the standard input
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+}
+
+impl ComponentFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Unpacked, within the limit that an operator has too.
+    fn module(&self) -> Result<Module, Failure> {
+        let most = RuntimeConfig::default().module_bytes;
+        let mut raw = Vec::new();
+        let read = if self.path.as_os_str() == "-" {
+            std::io::stdin().lock().take(most + 1).read_to_end(&mut raw)
+        } else {
+            std::fs::File::open(&self.path).and_then(|file| file.take(most + 1).read_to_end(&mut raw))
+        };
+        read.map_err(|source| Failure::read(&self.path, source))?;
+        Module::unpack(&raw, most).map_err(|refusal| self.refused(refusal))
+    }
+
+    fn refused(&self, refusal: Refusal) -> Failure {
+        Failure::refused(&self.path, refusal)
+    }
+}

@@ -1,0 +1,111 @@
+//! `epo provider history` and `rollback`: an entry's revisions in a running cluster.
+
+use egress_contract::EntryName;
+use egress_operator::rollback::{self, Past};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::ClusterArgs,
+    failure::Failure,
+    output::{self, Format, columns},
+    setup,
+};
+
+/// Which entry, where.
+#[derive(clap::Args)]
+struct EntryArgs {
+    /// The provider entry: a key of the providers ConfigMap
+    entry: EntryName,
+    /// The operator's namespace
+    #[arg(short, long, env = "EPO_NAMESPACE", default_value = "egress-system")]
+    namespace: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(clap::Args)]
+pub struct History {
+    #[command(flatten)]
+    entry: EntryArgs,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+The entry then keeps that revision, also over restarts, until its ConfigMap offers something new.
+To end the hold earlier, roll back to the revision that is offered.")]
+pub struct Rollback {
+    #[command(flatten)]
+    entry: EntryArgs,
+    /// The revision to run, or how it begins [default: the one before the active one]
+    #[arg(long, value_name = "REVISION")]
+    to: Option<String>,
+}
+
+impl History {
+    pub fn run(self) -> Result<(), Failure> {
+        setup::block_on(async {
+            let client = self.entry.cluster.client().await?;
+            let past = rollback::history(client, &self.entry.namespace, &self.entry.entry).await?;
+            let data: Vec<Value> = past.iter().map(data).collect();
+            output::print_as(self.output, &data, |_| table(&past))
+        })
+    }
+}
+
+impl Rollback {
+    pub fn run(self) -> Result<(), Failure> {
+        setup::block_on(async {
+            let EntryArgs { entry, namespace, cluster } = self.entry;
+            let client = cluster.client().await?;
+            let done = rollback::rollback(client, &namespace, &entry, self.to.as_deref()).await?;
+            let from = done.from.map_or_else(String::new, |from| format!(" (from {from})"));
+            let until = match done.hold {
+                Some(_) => "it is held there until the entry's source offers something new",
+                None => "that is what the entry's source offers, so no hold is needed",
+            };
+            let next = format!("see it taken up: kubectl get providerhealth {entry}");
+            output::print(format!("{entry} goes to revision {}{from}; {until}\n{next}\n", done.to).as_bytes())
+        })
+    }
+}
+
+fn data(past: &Past) -> Value {
+    let about = &past.about;
+    json!({
+        "revision": about.revision,
+        "active": past.active,
+        "held": past.held,
+        "offered": past.offered,
+        "name": about.name,
+        "version": about.version,
+        "digest": about.digest,
+        "contract": about.contract,
+        "source": about.source,
+        "since": about.since,
+    })
+}
+
+fn table(past: &[Past]) -> String {
+    let head = ["REVISION", "", "PROVIDER", "VERSION", "DIGEST", "LAST ACTIVE", "SOURCE"].map(str::to_owned);
+    let row = |past: &Past| {
+        let about = &past.about;
+        let marks = [(past.active, "active"), (past.held, "held"), (past.offered, "offered")];
+        let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
+        let since = about.since.as_ref().map_or_else(String::new, |since| since.0.to_string());
+        // Enough of the digest to tell two apart; -o json has all of it.
+        let digest = about.digest.chars().take("sha256:".len() + 12).collect();
+        [
+            about.revision.clone(),
+            marks.join(","),
+            about.name.clone(),
+            about.version.clone(),
+            digest,
+            since,
+            about.source.clone(),
+        ]
+    };
+    columns(&std::iter::once(head).chain(past.iter().map(row)).collect::<Vec<_>>())
+}

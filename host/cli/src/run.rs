@@ -1,0 +1,238 @@
+//! `epo run`: the operator.
+//!
+//! It wires and no more: TLS first, logs, metrics and the listener, then the loops, until a signal ends them.
+
+mod http;
+mod telemetry;
+
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+
+use egress_operator::{Operator, Options, Readiness};
+use egress_runtime::RuntimeConfig;
+use jiff::SignedDuration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use self::{
+    http::Answers,
+    telemetry::{LogFormat, log_filter},
+};
+use crate::{cluster::ClusterArgs, compile::CompileChild, failure::Failure, setup};
+
+/// Where a Pod finds its namespace.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Signals:
+  SIGTERM, SIGINT  stop: steps in flight end within --shutdown-grace; a second one ends at once
+
+Paths of the listener:
+  /metrics  for Prometheus        /healthz  it lives        /readyz  it does its work")]
+pub struct Run {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The operator's own namespace [default: the Pod's, else egress-system]
+    #[arg(short, long, env = "EPO_NAMESPACE")]
+    namespace: Option<String>,
+    /// Look after the Proxies of this namespace only; can be given several times [default: all]
+    #[arg(
+        long = "watch-namespace",
+        env = "EPO_WATCH_NAMESPACES",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
+    watch: Vec<String>,
+    /// The ConfigMap that holds the provider entries
+    #[arg(long, env = "EPO_PROVIDERS_CONFIGMAP", value_name = "NAME", default_value = "egress-providers")]
+    providers_configmap: String,
+    /// Where entries with `module.file` find their components [default: they are refused]
+    #[arg(long, env = "EPO_MODULES_DIR", value_name = "DIR")]
+    modules_dir: Option<PathBuf>,
+    /// Where compiled components are kept [default: in the user's cache folder]
+    #[arg(long, env = "EPO_CACHE_DIR", value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Where to listen for /metrics, /healthz and /readyz; `off` for nowhere
+    #[arg(
+        long,
+        env = "EPO_METRICS_ADDRESS",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080",
+        value_parser = ListenAddress::from_str
+    )]
+    metrics_address: ListenAddress,
+    /// What a log line looks like
+    #[arg(long, env = "EPO_LOG_FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+    /// What is logged: a level, or levels for targets as in `warn,egress_operator=debug`
+    #[arg(long, env = "EPO_LOG_LEVEL", value_name = "FILTER", default_value = "info", value_parser = log_filter)]
+    log_level: String,
+    /// How long steps in flight may take to end when the operator stops
+    #[arg(long, env = "EPO_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    shutdown_grace: Duration,
+    /// How many Proxies are worked on at once
+    #[arg(long, env = "EPO_CONCURRENCY", value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    concurrency: u16,
+    /// The longest that compiling one component may take
+    #[arg(long, env = "EPO_COMPILE_TIME", value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    compile_time: Duration,
+    /// The process' name in Events [default: the host's]
+    #[arg(long, env = "EPO_INSTANCE", value_name = "NAME", hide = true)]
+    instance: Option<String>,
+}
+
+impl Run {
+    pub fn run(self) -> Result<(), Failure> {
+        setup::tls()?;
+        telemetry::log(self.log_format, &self.log_level)?;
+        setup::block_on(self.operate())
+    }
+
+    async fn operate(self) -> Result<(), Failure> {
+        let metrics = telemetry::metrics()?;
+        let stop = stop_at_signals()?;
+        let address = self.metrics_address;
+        let operator = Operator::prepare(self.options().await?).await?;
+        if let ListenAddress::At(address) = address {
+            let readiness = operator.readiness();
+            let ready = Arc::new(move || readiness_of(&readiness.borrow()));
+            let bound = http::serve(address, Answers { metrics, ready }).await?;
+            info!(address = %bound, "listening for /metrics, /healthz and /readyz");
+        }
+        operator.run(stop).await.inspect_err(|error| error!(%error, "the operator stops"))?;
+        Ok(())
+    }
+
+    async fn options(self) -> Result<Options, Failure> {
+        let config = self.cluster.config().await?;
+        let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
+        let mut runtime = RuntimeConfig {
+            cache_dir: Some(cache_dir.clone()),
+            compile_time: self.compile_time,
+            ..RuntimeConfig::default()
+        };
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::Setup(format!("can't find epo's own file, which compiles: {error}")))?;
+        runtime.compile = CompileChild::command(program, &cache_dir, &runtime);
+        let namespace = self.namespace.unwrap_or_else(own_namespace);
+        Ok(Options {
+            providers: self.providers_configmap,
+            modules_dir: self.modules_dir,
+            watch: self.watch,
+            concurrency: self.concurrency,
+            grace: self.shutdown_grace,
+            instance: self.instance.unwrap_or_else(host_name),
+            ..Options::new(config, namespace, runtime)
+        })
+    }
+}
+
+fn readiness_of(readiness: &Readiness) -> http::Ready {
+    match readiness {
+        Readiness { stopping: true, .. } => Err("the operator is stopping".to_owned()),
+        Readiness { entries: false, .. } => Err("the providers ConfigMap is not read yet".to_owned()),
+        Readiness { unlisted: 1.., .. } => Err("the Proxies are not listed yet".to_owned()),
+        Readiness { .. } => Ok(()),
+    }
+}
+
+/// A first signal asks for an end, a second one is it.
+fn stop_at_signals() -> Result<CancellationToken, Failure> {
+    let listen =
+        |kind| signal(kind).map_err(|error| Failure::Setup(format!("can't listen for signals: {error}")));
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        either(&mut terminate, &mut interrupt).await;
+        stopping.cancel();
+        either(&mut terminate, &mut interrupt).await;
+        warn!("a second signal: ending at once");
+        std::process::exit(1);
+    });
+    Ok(stop)
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn own_namespace() -> String {
+    let mounted = std::fs::read_to_string(OWN_NAMESPACE).unwrap_or_default();
+    match mounted.trim() {
+        "" => "egress-system".to_owned(),
+        namespace => namespace.to_owned(),
+    }
+}
+
+fn host_name() -> String {
+    // A Pod's is its name.
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+fn default_cache_dir() -> Result<PathBuf, Failure> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .map(|cache| cache.join("egress-proxies-operator/compiled"))
+        .ok_or_else(|| {
+            Failure::Setup(
+                "there is no home folder to keep compiled components in; give --cache-dir".to_owned(),
+            )
+        })
+}
+
+/// Where to listen, if at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListenAddress {
+    At(SocketAddr),
+    Off,
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            address => address.parse().map(Self::At).map_err(|_| {
+                "give an address and a port, as 127.0.0.1:8080 or [::]:8080, or 'off'".to_owned()
+            }),
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let read: Result<SignedDuration, _> = text.parse();
+    let positive = read.ok().and_then(|duration| Duration::try_from(duration).ok()).filter(|d| !d.is_zero());
+    positive.ok_or_else(|| "give a duration above zero, as 30s or 2m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", "30", "0s", "-5s", "soon"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_needs_its_port() {
+        assert_eq!("off".parse(), Ok(ListenAddress::Off));
+        assert!("[::]:8080".parse::<ListenAddress>().is_ok());
+        for bad in ["", "8080", "localhost", "127.0.0.1"] {
+            assert!(bad.parse::<ListenAddress>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What every command that talks or computes stands on: threads, and TLS.
+
+use crate::failure::Failure;
+
+/// Runs it to its end, on as many threads as there are processors.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Setup(format!("can't start threads: {error}")))?.block_on(work)
+}
+
+/// To be called before the first client: rustls panics where it has to guess between two providers.
+pub fn tls() -> Result<(), Failure> {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| Failure::Setup("TLS was set up twice".to_owned()))
+}

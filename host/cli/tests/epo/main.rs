@@ -1,0 +1,16 @@
+//! What `epo` promises to whoever types it, tried on the real binary and the real kubernetes provider.
+//!
+//! `make providers` builds the provider first.
+
+#[cfg(test)]
+mod cluster;
+#[cfg(test)]
+mod command;
+#[cfg(test)]
+mod configmap;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
+mod look;
+#[cfg(test)]
+mod validate;
