@@ -22,6 +22,18 @@ help: ## Show this.
 setup: ## Install what building and testing need (as root also the Debian packages that are missing).
 	@hack/setup.sh
 
+.PHONY: run
+run: ## As root: a cluster with a real node, the operator beside it, and a web request through a Proxy.
+	@hack/run.sh
+
+.PHONY: stop
+stop: ## End the operator of make run; its cluster and proxies go on.
+	@hack/run.sh stop
+
+.PHONY: down
+down: ## End everything that make run started.
+	@hack/run.sh down
+
 .PHONY: build
 build: ## Build epo, the operator's one binary.
 	$(CARGO) build --locked --package epo
@@ -40,6 +52,11 @@ FORCE:
 .PHONY: test
 test: providers ## Run every test that needs neither root nor a cluster.
 	$(CARGO) test --workspace --locked
+
+.PHONY: manifests
+manifests: ## Write deploy/crds anew, after a change of the resources.
+	$(CARGO) run --quiet --locked --package epo -- crd > deploy/crds/egressproxies.dev.yaml.new
+	mv deploy/crds/egressproxies.dev.yaml.new deploy/crds/egressproxies.dev.yaml
 
 .PHONY: lint
 lint: $(CARGO_DENY) ## Check format, lints, licences, bans and sources.

@@ -21,20 +21,16 @@ pub fn delete<H: Context + Kubernetes>(host: &H, config: &Config, target: &Targe
     let mark = host.mark();
     let (pod, map) = (api::pod(host, &at)?, api::config_map(host, &at)?);
     let steps = [
-        ("Pod", api::PODS, decide::delete("Pod", &at, &pod, &mark, |pod: &Pod| &pod.owned)?),
-        (
-            "ConfigMap",
-            api::CONFIG_MAPS,
-            decide::delete("ConfigMap", &at, &map, &mark, |map: &ConfigMap| &map.owned)?,
-        ),
+        (api::PODS, decide::delete("Pod", &at, &pod, &mark, |pod: &Pod| &pod.owned)?),
+        (api::CONFIG_MAPS, decide::delete("ConfigMap", &at, &map, &mark, |map: &ConfigMap| &map.owned)?),
     ];
     let mut waits = Vec::new();
-    for (kind, resource, step) in &steps {
+    for (resource, step) in &steps {
         match step {
             DeleteStep::Gone => {}
             DeleteStep::Destroy(owned) => {
                 api::destroy(host, &at, *resource, owned)?;
-                waits.push(format!("{kind} deleted"));
+                waits.push(format!("{} deleted", resource.plural));
             }
             DeleteStep::Wait(why) => waits.push(why.clone()),
         }
