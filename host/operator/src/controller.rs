@@ -30,7 +30,7 @@ use kube::{
 };
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::{Instrument, debug, error, warn};
+use tracing::{debug, error, warn};
 
 use crate::{
     api::{Phase, Proxy, ProxyStatus},
@@ -232,7 +232,7 @@ fn pass<S: Store + 'static, P: Providers + 'static>(
     let key = ProxyKey { namespace: seen.namespace().unwrap_or_default(), name: seen.name_any() };
     let began = waiting.activations.load(Ordering::SeqCst);
     let of = key.clone();
-    let task = tokio::spawn(async move { reconciler.reconcile(&of).await }.in_current_span());
+    let task = tokio::spawn(async move { reconciler.reconcile(&of).await });
     async move {
         let next = match AbortOnDropHandle::new(task).await {
             Ok(next) => next,

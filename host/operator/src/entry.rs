@@ -250,6 +250,7 @@ impl EntryLoop {
             None => Pass::Overtaken,
             Some(Ok(revision)) => {
                 self.activated(revision, source, settings, module).await;
+                self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
                 Pass::Settled
             }
             Some(Err(refusal)) => {
@@ -271,7 +272,7 @@ impl EntryLoop {
         }
         match self.take_kept(revision).await {
             Ok(()) => {
-                self.outlets.view.send_modify(|view| view.refusal = None);
+                self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
                 Pass::Settled
             }
             Err(refusal) => {
@@ -383,15 +384,14 @@ impl EntryLoop {
     ) {
         let entry = self.slot.entry().to_string();
         let id = revision.id().to_string();
-        let before = self.outlets.view.borrow().active.as_ref().map(|(about, _)| about.clone());
-        if before.as_ref().is_some_and(|before| before.revision == id) {
-            self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
+        let known = self.outlets.view.borrow().active.as_ref().is_some_and(|(about, _)| about.revision == id);
+        if known {
+            self.outlets.view.send_if_modified(|view| moved(view, source));
             return;
         }
         let about = about(&revision, source);
         let since = self.before.take().filter(|before| before.revision == id).and_then(|before| before.since);
         let about = ActiveRevision { since: since.or(about.since), ..about };
-        info!(entry, revision = id, version = about.version, source = about.source, "a revision is active");
         let notice = Notice {
             warning: false,
             reason: "Activated".to_owned(),
@@ -400,10 +400,7 @@ impl EntryLoop {
                 about.name, about.version, about.source
             ),
         };
-        self.outlets.view.send_modify(|view| {
-            view.active = Some((about.clone(), revision));
-            view.refusal = None;
-        });
+        self.outlets.view.send_modify(|view| view.active = Some((about.clone(), revision)));
         self.unkept = Some((about, settings, module));
         self.tell(notice).await;
         // Its listener is gone only when the process ends.
@@ -444,11 +441,15 @@ impl EntryLoop {
             (None, Some(hold)) => format!("the hold on revision {} stays", hold.revision),
             (None, None) => "nothing is active".to_owned(),
         };
-        warn!(
-            entry = %self.slot.entry(), stage = refusal.stage, reason = refusal.reason,
-            message = refusal.message, faults = ?refusal.faults, "a candidate is refused"
-        );
-        let faults: String = refusal.faults.iter().map(|fault| format!("; {fault}")).collect();
+        // One that the slot saw has a digest, and was logged by the runtime.
+        if refusal.digest.is_none() {
+            warn!(
+                entry = %self.slot.entry(), stage = refusal.stage, reason = refusal.reason,
+                message = refusal.message, faults = ?refusal.faults, "a candidate is refused"
+            );
+        }
+        let untold = refusal.faults.iter().filter(|fault| !refusal.message.contains(fault.as_str()));
+        let faults: String = untold.map(|fault| format!("; {fault}")).collect();
         let notice = Notice {
             warning: true,
             reason: "Refused".to_owned(),
@@ -472,6 +473,17 @@ impl EntryLoop {
 
     async fn tell(&self, notice: Notice) {
         let _ = self.outlets.notices.send(notice).await;
+    }
+}
+
+/// The same revision may come from somewhere else now.
+fn moved(view: &mut View, source: String) -> bool {
+    match &mut view.active {
+        Some((about, _)) if about.source != source => {
+            about.source = source;
+            true
+        }
+        Some(_) | None => false,
     }
 }
 
