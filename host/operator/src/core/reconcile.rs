@@ -52,6 +52,7 @@ enum Flow {
 
 /// A reason of `create`: the instance ended and can't be started again.
 const FINISHED: &str = "finished";
+const NOT_KEPT: &str = "status.instance was not stored as it was written; install the CRDs of this version";
 /// A pass that was overtaken is begun again after at most this.
 const OVERTAKEN: Duration = Duration::from_millis(100);
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
@@ -250,25 +251,27 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         }
     }
 
-    /// Before a step of create: what is about to be made is stored, and the record is still the newest.
+    /// Before a step of create: what is about to be made is stored, and the record is still the newest. The
+    /// read comes last, after all that may take its time.
     async fn claim(&self, record: ProxyRecord, revision: &str) -> Result<ProxyRecord, StoreError> {
-        match &record.status.instance {
+        let record = match &record.status.instance {
             None => {
                 // Raised four billion times it would stand still, and the backend would show a name twice.
                 let incarnation = record.status.incarnation.saturating_add(1);
                 let name = self.setup.installation.instance_name(&record.key.name, &record.uid, incarnation);
                 let status = self.change(&record).begun(incarnation, name.to_string(), revision);
-                self.write(record, status).await
+                self.write(record, status).await?
             }
             Some(InstanceStatus { created_by: None, .. }) => {
                 let status = self.change(&record).taken_over(revision);
-                self.write(record, status).await
+                self.write(record, status).await?
             }
-            Some(_) => match self.store.get(&record.key).await? {
-                Some(newest) if newest.version == record.version => Ok(newest),
-                Some(_) => Err(StoreError::Conflict(record.key)),
-                None => Err(StoreError::Gone(record.key)),
-            },
+            Some(InstanceStatus { created_by: Some(_), .. }) => record,
+        };
+        match self.store.get(&record.key).await? {
+            Some(newest) if newest.version == record.version => Ok(newest),
+            Some(_) => Err(StoreError::Conflict(record.key)),
+            None => Err(StoreError::Gone(record.key)),
         }
     }
 
@@ -434,7 +437,12 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(record);
         }
         let notices = notices::notices(&record, &status);
+        let (incarnation, instance) = (status.incarnation, status.instance.clone());
         let newer = self.store.write_status(&record, status).await?;
+        // What is made next rests on these two. A CRD of an older version drops what it does not know.
+        if (newer.status.incarnation, &newer.status.instance) != (incarnation, &instance) {
+            return Err(StoreError::Failed { key: record.key, message: NOT_KEPT.to_owned() });
+        }
         for notice in notices {
             self.store.notify(&newer, notice).await;
         }

@@ -50,6 +50,8 @@ pub struct Inner {
     pub script: VecDeque<Option<(When, Error)>>,
     pub create_steps: u32,
     pub delete_steps: u32,
+    /// Whether a call has its effect at once, so that nothing comes between its begin and that.
+    pub at_once: bool,
     /// Whether a machine that was made gets an address by itself.
     pub addresses: bool,
     /// Targets of the last calls.
@@ -91,6 +93,10 @@ impl Backend {
         self.inner().log.iter().filter(|line| line.starts_with(method)).count()
     }
 
+    pub fn runs(&self, name: &str) -> bool {
+        self.inner().machines.get(name).is_some_and(|m| m.state == State::Running)
+    }
+
     pub fn machine(&self, name: &str, change: impl FnOnce(&mut Machine)) {
         change(self.inner().machines.get_mut(name).unwrap());
     }
@@ -98,6 +104,12 @@ impl Backend {
     /// The next calls fail so.
     pub fn fail(&self, failures: impl IntoIterator<Item = (When, Error)>) {
         self.inner().script.extend(failures.into_iter().map(Some));
+    }
+
+    /// So many calls pass, the next one fails so.
+    pub fn pass_then_fail(&self, pass: usize, failure: (When, Error)) {
+        let passed = std::iter::repeat_n(None, pass);
+        self.inner().script.extend(passed.chain([Some(failure)]));
     }
 
     /// Every call from here on, until `unfail`.
@@ -151,6 +163,12 @@ impl Backend {
         answer
     }
 
+    async fn travel(&self) {
+        if !self.inner().at_once {
+            point().await;
+        }
+    }
+
     /// A create may begin only while the status wants just this instance.
     fn check_wanted(&self, target: &Target) {
         let record = self.store.peek(&self.key);
@@ -184,8 +202,7 @@ impl Provider for Backend {
     async fn create(&self, target: &Target, spec: &Spec, user_data: &[u8]) -> Result<Created, Error> {
         self.check_wanted(target);
         let name = target.name.to_string();
-        point().await;
-        self.check_wanted(target);
+        self.travel().await;
         self.call("create", target, |inner| {
             if target.progress.as_deref().is_some_and(|p| !p.starts_with("create")) {
                 inner.faults.push(format!("create was given the progress {:?}", target.progress));
@@ -224,7 +241,7 @@ impl Provider for Backend {
 
     async fn get(&self, target: &Target) -> Result<Instance, Error> {
         let name = target.name.to_string();
-        point().await;
+        self.travel().await;
         self.call("get", target, |inner| {
             if target.progress.is_some() {
                 inner.faults.push("get was given a progress".to_owned());
@@ -252,7 +269,7 @@ impl Provider for Backend {
 
     async fn delete(&self, target: &Target) -> Result<Deleted, Error> {
         let name = target.name.to_string();
-        point().await;
+        self.travel().await;
         self.call("delete", target, |inner| {
             if target.progress.as_deref().is_some_and(|p| !p.starts_with("delete")) {
                 inner.faults.push(format!("delete was given the progress {:?}", target.progress));
