@@ -51,15 +51,18 @@ const TRIGGERS: usize = 1024;
 #[derive(Default)]
 pub struct Waiting {
     proxies: Mutex<HashMap<ProxyKey, BTreeSet<String>>>,
-    /// Counts activations: a pass that began before one may have noted its wait too late to be woken.
-    activations: AtomicU64,
+    /// Counts what was told: a pass that began before may have noted its wait too late to be woken.
+    told: AtomicU64,
 }
 
 impl Waiting {
     fn note(&self, record: &ProxyRecord) {
         let status = &record.status;
-        let waits = status.failure.is_some() || matches!(status.phase, None | Some(Phase::Waiting));
-        if !waits {
+        let settled = matches!(status.phase, Some(Phase::Running | Phase::Provisioning | Phase::Stopped))
+            && status.failure.is_none()
+            && status.observed_generation == Some(record.generation)
+            && !record.deleting;
+        if settled {
             self.forget(&record.key);
             return;
         }
@@ -200,11 +203,11 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
 /// Wakes those that wait for an entry whose revision changed, until nobody tells or listens.
 pub async fn wake_waiting(
     waiting: Arc<Waiting>,
-    mut activations: mpsc::Receiver<String>,
+    mut changes: mpsc::Receiver<String>,
     wakes: Vec<(Option<String>, mpsc::Sender<ProxyKey>)>,
 ) {
-    while let Some(entry) = activations.recv().await {
-        waiting.activations.fetch_add(1, Ordering::SeqCst);
+    while let Some(entry) = changes.recv().await {
+        waiting.told.fetch_add(1, Ordering::SeqCst);
         for key in waiting.for_entry(&entry) {
             let of = |(namespace, _): &&(Option<String>, _)| {
                 namespace.as_ref().is_none_or(|n| *n == key.namespace)
@@ -230,7 +233,7 @@ fn pass<S: Store + 'static, P: Providers + 'static>(
     seen: &Seen,
 ) -> BoxFuture<'static, Result<Action, Infallible>> {
     let key = ProxyKey { namespace: seen.namespace().unwrap_or_default(), name: seen.name_any() };
-    let began = waiting.activations.load(Ordering::SeqCst);
+    let began = waiting.told.load(Ordering::SeqCst);
     let of = key.clone();
     let task = tokio::spawn(async move { reconciler.reconcile(&of).await });
     async move {
@@ -241,7 +244,7 @@ fn pass<S: Store + 'static, P: Providers + 'static>(
                 Next::Requeue(AFTER_PANIC)
             }
         };
-        let overtaken = waiting.activations.load(Ordering::SeqCst) != began && waiting.contains(&key);
+        let overtaken = waiting.told.load(Ordering::SeqCst) != began && waiting.contains(&key);
         Ok(match next {
             _ if overtaken => Action::requeue(Duration::ZERO),
             Next::Requeue(after) => Action::requeue(after),
@@ -312,7 +315,12 @@ mod tests {
         assert_eq!(waiting.for_entry("wanted").len(), 1);
         assert_eq!(waiting.for_entry("holding").len(), 1);
         assert_eq!(waiting.for_entry("other").len(), 0);
-        waiting.note(&record(ProxyStatus { phase: Some(Phase::Running), ..ProxyStatus::default() }));
+        let running = ProxyStatus {
+            phase: Some(Phase::Running),
+            observed_generation: Some(1),
+            ..ProxyStatus::default()
+        };
+        waiting.note(&record(running));
         assert_eq!(waiting.for_entry("wanted").len(), 0, "a swap is no reason to ask after what runs well");
     }
 

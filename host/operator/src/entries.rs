@@ -4,7 +4,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,7 +22,7 @@ use crate::{
     api::Hold,
     cluster::Cluster,
     config::ProviderEntries,
-    core::store::{ActiveProvider, Providers},
+    core::store::{ActiveProvider, Inactive, Providers},
     entry::{self, Asked, EntryLoop},
     events::Events,
     health::{self, Keeper, Seen},
@@ -47,14 +50,16 @@ pub struct Shared {
     pub events: Events,
     /// The providers ConfigMap, for people: `egress-system/egress-providers`.
     pub config_map: String,
-    /// Told after each activation: the entry.
-    pub activations: mpsc::Sender<String>,
+    /// Told when calls of an entry go elsewhere: its name.
+    pub changes: mpsc::Sender<String>,
 }
 
 /// All entries that were ever seen by this process.
 pub struct Entries {
     shared: Arc<Shared>,
     known: RwLock<BTreeMap<String, Known>>,
+    /// Whether the providers ConfigMap was looked for.
+    listed: AtomicBool,
 }
 
 struct Known {
@@ -72,7 +77,12 @@ const READ_AGAIN: Duration = Duration::from_secs(2);
 impl Entries {
     /// None yet.
     pub fn new(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared), known: RwLock::default() }
+        Self { shared: Arc::new(shared), known: RwLock::default(), listed: AtomicBool::new(false) }
+    }
+
+    /// From now on, an entry that is not known does not exist.
+    pub fn listed(&self) {
+        self.listed.store(true, Ordering::SeqCst);
     }
 
     /// Takes up what the providers ConfigMap says now.
@@ -203,7 +213,7 @@ impl Run {
             health::Inlets { view: view.subscribe(), notices: notices_out, holds_over: holds_over_out, gone };
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
         let inlets = entry::Inlets { asked, hold: hold.subscribe() };
-        let outlets = entry::Outlets { view, notices, activations: shared.activations.clone(), holds_over };
+        let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
         let lender = Lender::new(entry.clone(), shared.home.clone());
         let revisions = Revisions::new(&shared.cluster, entry);
         let modules = (shared.modules.clone(), shared.module_bytes);
@@ -214,17 +224,24 @@ impl Run {
 }
 
 impl Providers for Entries {
-    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
+    fn active(&self, entry: &str) -> Result<ActiveProvider, Inactive> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = known.get(entry) else {
+        let missing = || {
             let config_map = &self.shared.config_map;
-            return Err(format!(
-                "there is no provider entry {entry}; add it to ConfigMap {config_map}, or change spec.provider"
-            ));
+            Inactive::Missing(format!(
+                "there is none; add it to ConfigMap {config_map}, or change spec.provider"
+            ))
         };
+        let Some(known) = known.get(entry) else {
+            return Err(if self.listed.load(Ordering::SeqCst) { missing() } else { Inactive::Starting });
+        };
+        let listed = !known.is_removed();
         match known.slot.active() {
-            Some(revision) => Ok(ActiveProvider { revision: revision.id().to_string(), provider: revision }),
-            None => Err(known.view.borrow().why_not_active(entry)),
+            Some(revision) => {
+                Ok(ActiveProvider { revision: revision.id().to_string(), provider: revision, listed })
+            }
+            None if !listed => Err(missing()),
+            None => Err(known.view.borrow().why_not_active()),
         }
     }
 }

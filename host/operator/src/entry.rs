@@ -32,8 +32,8 @@ pub struct Outlets {
     pub view: watch::Sender<View>,
     /// What they should see once.
     pub notices: mpsc::Sender<Notice>,
-    /// Told after each activation.
-    pub activations: mpsc::Sender<String>,
+    /// Told when calls of this entry go elsewhere than before, or at last somewhere.
+    pub changes: mpsc::Sender<String>,
     /// Told when a hold is over: the one that it was.
     pub holds_over: mpsc::Sender<Hold>,
 }
@@ -153,7 +153,10 @@ impl EntryLoop {
     pub async fn run(mut self) {
         loop {
             let pass = self.pass().await;
-            self.outlets.view.send_if_modified(|view| !std::mem::replace(&mut view.settled, true));
+            if self.outlets.view.send_if_modified(|view| !std::mem::replace(&mut view.settled, true)) {
+                // Whatever the pass found, those who wait are to hear it.
+                let _ = self.outlets.changes.send(self.slot.entry().to_string()).await;
+            }
             let wait = match pass {
                 Pass::Overtaken => continue,
                 Pass::Removed => {
@@ -404,7 +407,7 @@ impl EntryLoop {
         self.unkept = Some((about, settings, module));
         self.tell(notice).await;
         // Its listener is gone only when the process ends.
-        let _ = self.outlets.activations.send(entry).await;
+        let _ = self.outlets.changes.send(entry).await;
     }
 
     /// Keeps what became active; answers when to try again.

@@ -185,11 +185,11 @@ impl Operator {
     /// Until `stop` is cancelled, or a loop ends.
     pub async fn run(self, stop: CancellationToken) -> Result<(), OperatorError> {
         let events = Events::new(self.cluster.client.clone(), self.options.instance.clone());
-        let (activations, activated) = mpsc::channel(64);
-        let entries = Arc::new(Entries::new(self.shared(events.clone(), activations)));
+        let (changes, changed) = mpsc::channel(64);
+        let entries = Arc::new(Entries::new(self.shared(events.clone(), changes)));
         let mut loops = JoinSet::new();
         self.start_entries(&mut loops, &entries, &events);
-        let passes = self.start_controllers(&mut loops, &entries, events, activated, &stop);
+        let passes = self.start_controllers(&mut loops, &entries, events, changed, &stop);
         info!(
             installation = self.identity.installation.hash(),
             cluster = self.identity.cluster,
@@ -210,7 +210,7 @@ impl Operator {
         Ok(())
     }
 
-    fn shared(&self, events: Events, activations: mpsc::Sender<String>) -> Shared {
+    fn shared(&self, events: Events, changes: mpsc::Sender<String>) -> Shared {
         let module_bytes = self.options.runtime.module_bytes;
         let modules = Modules::new(self.cluster.clone(), self.options.modules_dir.clone(), module_bytes);
         let home = HomeCluster { config: self.options.config.clone(), uid: self.identity.cluster.clone() };
@@ -223,7 +223,7 @@ impl Operator {
             home,
             events,
             config_map: format!("{}/{}", self.cluster.namespace, self.options.providers),
-            activations,
+            changes,
         }
     }
 
@@ -231,7 +231,10 @@ impl Operator {
         let (cluster, name, events) = (self.cluster.clone(), self.options.providers.clone(), events.clone());
         let (known, readiness) = (Arc::clone(entries), self.readiness.clone());
         loops.spawn(async move {
-            let listed = || readiness.send_modify(|readiness| readiness.entries = true);
+            let listed = || {
+                known.listed();
+                readiness.send_modify(|readiness| readiness.entries = true);
+            };
             providers::watch(&cluster, &name, &events, |found| known.apply(found), listed).await;
             "that watches the providers ConfigMap"
         });
@@ -256,7 +259,7 @@ impl Operator {
         loops: &mut JoinSet<&'static str>,
         entries: &Arc<Entries>,
         events: Events,
-        activated: mpsc::Receiver<String>,
+        changed: mpsc::Receiver<String>,
         stop: &CancellationToken,
     ) -> watch::Receiver<usize> {
         let waiting = Arc::new(Waiting::default());
@@ -296,7 +299,7 @@ impl Operator {
             });
         }
         loops.spawn(async move {
-            wake_waiting(waiting, activated, wake).await;
+            wake_waiting(waiting, changed, wake).await;
             "that wakes what waits for an entry"
         });
         left

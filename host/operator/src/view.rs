@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::{
     api::{ActiveRevision, ProviderHealthStatus, RefusalStatus},
     config::InvalidEntry,
+    core::store::Inactive,
 };
 
 /// What a component says is bounded before it is stored: a status lies in every list of its kind.
@@ -42,13 +43,14 @@ impl View {
     }
 
     /// For the status of a Proxy that waits for this entry.
-    pub fn why_not_active(&self, entry: &str) -> String {
+    pub fn why_not_active(&self) -> Inactive {
         match &self.refusal {
-            Some(refusal) => format!(
-                "provider entry {entry} has no revision: {} ({}): {}",
+            _ if !self.settled => Inactive::Starting,
+            Some(refusal) => Inactive::Missing(format!(
+                "it has no revision, {} ({}): {}",
                 refusal.stage, refusal.reason, refusal.message
-            ),
-            None => format!("provider entry {entry} is being loaded"),
+            )),
+            None => Inactive::Starting,
         }
     }
 }

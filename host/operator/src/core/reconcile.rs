@@ -27,7 +27,9 @@ use crate::{
         decide::{Cause, Entries, Step, decide, holder},
         notices,
         status::{Change, is_running},
-        store::{ActiveProvider, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+        store::{
+            ActiveProvider, Inactive, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
+        },
     },
 };
 
@@ -78,14 +80,14 @@ pub struct Reconciler<S, P> {
 }
 
 /// The providers as they were when the pass began: it ends on what it began on.
-struct Active(Vec<(String, Result<ActiveProvider, String>)>);
+struct Active(Vec<(String, Result<ActiveProvider, Inactive>)>);
 
 impl Active {
-    fn of(&self, entry: &str) -> Result<&ActiveProvider, String> {
+    fn of(&self, entry: &str) -> Result<&ActiveProvider, Inactive> {
         match self.0.iter().find(|(name, _)| name == entry) {
             Some((_, Ok(active))) => Ok(active),
             Some((_, Err(why))) => Err(why.clone()),
-            None => Err("it was not looked up in this pass".to_owned()),
+            None => Err(Inactive::Missing("it was not looked up in this pass".to_owned())),
         }
     }
 
@@ -169,7 +171,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
     async fn step(&self, record: ProxyRecord, active: &Active) -> Result<Flow, StoreError> {
         let entries = Entries {
-            wanted: active.of(&record.spec.provider).is_ok(),
+            wanted: active.of(&record.spec.provider).is_ok_and(|active| active.listed),
             holding: active.of(holder(&record)).is_ok(),
         };
         let step = decide(&record, entries);
@@ -189,7 +191,15 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Ok(Flow::End)
             }
             Step::Await { entry } => {
-                let why = active.of(&entry).err().unwrap_or_default();
+                let why = match active.of(&entry) {
+                    // What was known before the start stands until more is known.
+                    Err(Inactive::Starting) if record.status.phase.is_some() => {
+                        return Ok(self.rest(record, self.setup.pace.recheck));
+                    }
+                    Err(Inactive::Starting) => "it is being loaded".to_owned(),
+                    Err(Inactive::Missing(why)) => why,
+                    Ok(_) => "it was removed, and makes nothing new".to_owned(),
+                };
                 let status = self.change(&record).waiting(&entry, &why);
                 let record = self.write(record, status).await?;
                 Ok(self.rest(record, self.setup.pace.recheck))

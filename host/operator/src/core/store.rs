@@ -124,12 +124,25 @@ pub struct ActiveProvider {
     pub provider: Arc<dyn Provider>,
     /// Its id.
     pub revision: String,
+    /// Whether the entry still stands where people keep entries. What a removed one made is looked at and
+    /// removed; nothing new is begun with it.
+    pub listed: bool,
+}
+
+/// Why an entry can't be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inactive {
+    /// There is no such entry, or it has no revision: the reason for people.
+    Missing(String),
+    /// The process has just begun and does not know yet: no word on the entry, which may have been active
+    /// all along.
+    Starting,
 }
 
 /// Which providers there are.
 pub trait Providers: Send + Sync {
-    /// None when there is no such entry, or it has no revision yet; with the reason for people.
-    fn active(&self, entry: &str) -> Result<ActiveProvider, String>;
+    /// What calls go to, or why they go nowhere.
+    fn active(&self, entry: &str) -> Result<ActiveProvider, Inactive>;
 }
 
 #[async_trait]
@@ -160,7 +173,7 @@ impl<T: Store + ?Sized> Store for Arc<T> {
 }
 
 impl<T: Providers + ?Sized> Providers for Arc<T> {
-    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
+    fn active(&self, entry: &str) -> Result<ActiveProvider, Inactive> {
         (**self).active(entry)
     }
 }

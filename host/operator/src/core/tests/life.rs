@@ -170,6 +170,47 @@ fn a_running_proxy_whose_entry_goes_is_unknown_not_down() {
 }
 
 #[test]
+fn a_start_that_still_loads_an_entry_says_nothing_of_its_proxies() {
+    let (world, _) = World::running();
+    let before = world.record();
+    world.entries.starting("one");
+    let host = world.host();
+    world.pass_for(&host, Duration::from_secs(60));
+    assert_eq!(world.record(), before, "a restart is no news of a Proxy");
+    world.store.request_delete(&world.key);
+    world.pass_for(&host, Duration::from_secs(60));
+    assert_eq!(world.status().phase, Some(Phase::Deleting));
+    world.entries.set("one", Some((world.backend.clone(), "r1")));
+    world.until_gone(&host);
+    world.backend.assert_empty();
+}
+
+#[test]
+fn a_new_proxy_shows_that_its_entry_is_being_loaded() {
+    let world = World::new();
+    world.entries.starting("one");
+    let host = world.host();
+    world.pass(&host);
+    assert_eq!(world.status().phase, Some(Phase::Waiting));
+    assert!(world.status().message.unwrap().contains("it is being loaded"));
+}
+
+#[test]
+fn an_entry_that_was_removed_makes_nothing_new_and_still_removes() {
+    let (world, host) = World::running();
+    world.entries.unlist("one");
+    world.pass_for(&host, Duration::from_secs(60));
+    assert_eq!(world.status().phase, Some(Phase::Running));
+    world.apply(|spec| spec.port = 8080);
+    world.pass_for(&host, Duration::from_secs(60));
+    world.backend.assert_only(&world.name());
+    assert!(world.status().message.unwrap().contains("it was removed, and makes nothing new"));
+    world.store.request_delete(&world.key);
+    world.until_gone(&host);
+    world.backend.assert_empty();
+}
+
+#[test]
 fn a_delete_without_its_entry_waits_and_names_the_way_out() {
     let (world, host) = World::running();
     world.store.request_delete(&world.key);

@@ -14,7 +14,7 @@ use egress_contract::{
 
 use crate::core::{
     memory::MemoryStore,
-    store::{ActiveProvider, Providers, ProxyKey},
+    store::{ActiveProvider, Inactive, Providers, ProxyKey},
     tests::world::point,
 };
 
@@ -305,24 +305,36 @@ impl Provider for Backend {
 
 /// Entries that a test sets and takes away.
 #[derive(Clone, Default)]
-pub struct Entries(Arc<Mutex<BTreeMap<String, ActiveProvider>>>);
+pub struct Entries(Arc<Mutex<BTreeMap<String, Result<ActiveProvider, Inactive>>>>);
 
 impl Entries {
     pub fn set(&self, entry: &str, to: Option<(Arc<Backend>, &str)>) {
         let mut entries = self.0.lock().unwrap();
         match to {
             Some((provider, revision)) => {
-                let active = ActiveProvider { provider, revision: revision.to_owned() };
-                entries.insert(entry.to_owned(), active)
+                let active = ActiveProvider { provider, revision: revision.to_owned(), listed: true };
+                entries.insert(entry.to_owned(), Ok(active))
             }
             None => entries.remove(entry),
         };
     }
+
+    /// As in a process that has just begun.
+    pub fn starting(&self, entry: &str) {
+        self.0.lock().unwrap().insert(entry.to_owned(), Err(Inactive::Starting));
+    }
+
+    /// As after the entry's key was taken away.
+    pub fn unlist(&self, entry: &str) {
+        if let Some(Ok(active)) = self.0.lock().unwrap().get_mut(entry) {
+            active.listed = false;
+        }
+    }
 }
 
 impl Providers for Entries {
-    fn active(&self, entry: &str) -> Result<ActiveProvider, String> {
-        let entries = self.0.lock().unwrap();
-        entries.get(entry).cloned().ok_or_else(|| "the ConfigMap has no such key".to_owned())
+    fn active(&self, entry: &str) -> Result<ActiveProvider, Inactive> {
+        let missing = || Err(Inactive::Missing("the ConfigMap has no such key".to_owned()));
+        self.0.lock().unwrap().get(entry).cloned().unwrap_or_else(missing)
     }
 }
