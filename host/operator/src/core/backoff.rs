@@ -143,6 +143,11 @@ pub fn key(call: Call, record: &ProxyRecord, revision: &str, user_data: &[u8], s
     format!("{} generation={} revision={revision} {digest}", call.as_str(), record.generation)
 }
 
+/// Whether two keys differ at most in what is hashed: the annotation and the user-data.
+pub fn same_but_data(one: &str, other: &str) -> bool {
+    one.rsplit_once(' ').map(|(rest, _)| rest) == other.rsplit_once(' ').map(|(rest, _)| rest)
+}
+
 /// How long the failure still holds up a call with this key.
 pub fn held_up(failure: Option<&Failure>, key: &str, now: Timestamp) -> Option<Duration> {
     let failure = failure.filter(|f| f.key == key)?;

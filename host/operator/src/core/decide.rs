@@ -50,7 +50,7 @@ impl Step {
     }
 }
 
-/// Why an instance is to go. The table gives the first three; the others come from what a provider answers.
+/// Why an instance is to go that did not end by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Its Proxy is being deleted.
@@ -59,12 +59,6 @@ pub enum Cause {
     SpecChanged,
     /// The spec names another provider.
     ProviderChanged,
-    /// The backend says that it is gone; what belonged to it may still be there.
-    Gone,
-    /// It ended and can't be started again.
-    Finished,
-    /// Somebody removes it at the backend.
-    Leaving,
 }
 
 /// Which entries can be called now.

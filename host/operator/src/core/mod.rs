@@ -14,6 +14,7 @@ pub mod notices;
 pub mod reconcile;
 pub mod status;
 pub mod store;
+pub mod target;
 
 #[cfg(test)]
 mod tests;

@@ -12,24 +12,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use egress_contract::{
-    Created, Deleted, Error, ErrorClass, Installation, Instance, InstanceName, Pending, Placement, Spec,
-    State, Target,
-};
+use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Instance, Pending, State, Target};
 use tracing::{Instrument, Span, field, info_span, warn};
 
 use crate::{
-    api::{InstanceStatus, ProxySpec, ProxyStatus},
+    api::{Failure, InstanceStatus, ProxyStatus},
     core::{
         agenda::{Agenda, Occasion},
         backoff::{self, Call, Dice, Pace, held_up},
         clock::Clock,
-        decide::{Cause, Entries, Step, decide, holder},
+        decide::{Entries, Step, decide, holder},
         notices,
         status::{Change, is_running},
         store::{
             ActiveProvider, Inactive, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
         },
+        target::{self, target},
     },
 };
 
@@ -131,7 +129,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 (Next::Requeue(rest), "store-failed")
             }
         };
-        metrics::counter!("epo_reconcile_passes_total", "outcome" => outcome).increment(1);
+        metrics::counter!("egress_reconcile_passes_total", "outcome" => outcome).increment(1);
         next
     }
 
@@ -178,7 +176,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let span = Span::current();
         span.record("step", step.as_str());
         span.record("phase", record.status.phase.map(field::debug));
-        metrics::counter!("epo_reconcile_steps_total", "step" => step.as_str()).increment(1);
+        metrics::counter!("egress_reconcile_steps_total", "step" => step.as_str()).increment(1);
         match step {
             Step::Nothing => Ok(Flow::End),
             Step::Hold => {
@@ -205,7 +203,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Ok(self.rest(record, self.setup.pace.recheck))
             }
             Step::MarkDeleting(cause) => {
-                let status = self.change(&record).marked_deleting(cause, None);
+                let status = self.change(&record).marked_deleting(cause);
                 Ok(Flow::On(Box::new(self.write(record, status).await?)))
             }
             Step::Begin | Step::Create => match active.of(holder(&record)) {
@@ -239,7 +237,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let record = self.claim(record, &active.revision).await?;
         let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
         let answer = match self.target(&record, instance) {
-            Ok(target) => active.provider.create(&target, &contract_spec(&record.spec), &user_data).await,
+            Ok(target) => active.provider.create(&target, &target::spec(&record.spec), &user_data).await,
             Err(error) => Err(error),
         };
         drop(user_data);
@@ -255,7 +253,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Ok(Flow::Rest(Box::new(record), poll(&pending)))
             }
             Err(error) if error.class == ErrorClass::Permanent && error.reason == FINISHED => {
-                self.ended(record, active, Cause::Finished, error).await
+                self.ended(record, active, error).await
             }
             Err(error) => self.failed(record, Call::Create, key, &error).await,
         }
@@ -291,14 +289,18 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         active: &ActiveProvider,
         error: UserDataError,
     ) -> Result<Flow, StoreError> {
-        let reason = match &error {
-            UserDataError::Missing { .. } => notices::USER_DATA_MISSING,
-            UserDataError::Unread { .. } => "user-data-unread",
+        let (error, stands_for_it) = match &error {
+            UserDataError::Missing { what } => {
+                (Error::transient(notices::USER_DATA_MISSING, error.to_string()), what.as_str())
+            }
+            // Its message may differ each time, and must not set anything free.
+            UserDataError::Unread { .. } => (Error::transient("user-data-unread", error.to_string()), ""),
         };
-        let error = Error::transient(reason, error.to_string());
-        // The message stands for the data: other data, or another message, sets the failure free.
-        let key = self.key(Call::Create, &record, active, error.message.as_bytes());
-        match self.held_up(&record, &key) {
+        let key = self.key(Call::Create, &record, active, stands_for_it.as_bytes());
+        let failure = record.status.failure.as_ref();
+        let unread = failure.filter(|f| stands_for_it.is_empty() && backoff::same_but_data(&f.key, &key));
+        let held_up = held_up(failure, unread.map_or(&key, |f| &f.key), self.setup.clock.now());
+        match held_up {
             Some(left) => Ok(self.rest_held_up(record, left)),
             None => self.failed(record, Call::Create, key, &error).await,
         }
@@ -310,8 +312,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(self.rest_held_up(record, left));
         }
         let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
-        let target = self.target(&record, instance).map(|t| Target { progress: None, ..t });
-        let answer = match target {
+        let answer = match self.target(&record, instance) {
             Ok(target) => active.provider.get(&target).await,
             Err(error) => Err(error),
         };
@@ -334,7 +335,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                     let message = format!(
                         "{name} is being removed at its backend by somebody else; its successor follows"
                     );
-                    self.ended(record, active, Cause::Leaving, Error::transient("leaving", message)).await
+                    self.ended(record, active, Error::transient("leaving", message)).await
                 }
             },
             Err(error) => match error.class {
@@ -343,7 +344,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                         &format!("{name} is gone at its backend; its successor follows"),
                         &error.message,
                     );
-                    self.ended(record, active, Cause::Gone, Error::transient("gone", message)).await
+                    self.ended(record, active, Error::transient("gone", message)).await
                 }
                 ErrorClass::Transient | ErrorClass::Permanent | ErrorClass::QuotaExceeded => {
                     self.failed(record, Call::Get, key, &error).await
@@ -395,12 +396,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         &self,
         record: ProxyRecord,
         active: &ActiveProvider,
-        cause: Cause,
         error: Error,
     ) -> Result<Flow, StoreError> {
         let error = Error { class: ErrorClass::Transient, retry_after: None, ..error };
         let (failure, _) = self.restart_failure(&record, active, &error);
-        let status = self.change(&record).marked_deleting(cause, Some(failure));
+        let status = self.change(&record).ended(&error, failure);
         let record = self.write(record, status).await?;
         Ok(Flow::Rest(Box::new(record), Duration::ZERO))
     }
@@ -410,7 +410,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         record: &ProxyRecord,
         active: &ActiveProvider,
         error: &Error,
-    ) -> (crate::api::Failure, Duration) {
+    ) -> (Failure, Duration) {
         let key = self.key(Call::Restart, record, active, &[]);
         self.failure(record, error, key)
     }
@@ -430,12 +430,12 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         };
         let error = Error { class, ..error.clone() };
         let (failure, rest) = self.failure(&record, &error, key);
-        let status = self.change(&record).failed(call, class, failure);
+        let status = self.change(&record).failed(call, &error, failure);
         let record = self.write(record, status).await?;
         Ok(self.rest_held_up(record, rest))
     }
 
-    fn failure(&self, record: &ProxyRecord, error: &Error, key: String) -> (crate::api::Failure, Duration) {
+    fn failure(&self, record: &ProxyRecord, error: &Error, key: String) -> (Failure, Duration) {
         let change = self.change(record);
         let count = change.count(error.class, &key);
         let rest = self.setup.pace.rest(error.class, count, error.retry_after, &self.setup.dice);
@@ -460,20 +460,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     }
 
     fn target(&self, record: &ProxyRecord, instance: &InstanceStatus) -> Result<Target, Error> {
-        let incarnation = record.status.incarnation;
-        let name = self.setup.installation.instance_name(&record.key.name, &record.uid, incarnation);
-        if name.as_str() != instance.name {
-            return Err(not_ours(&instance.name, &name));
-        }
-        Ok(Target {
-            name,
-            uid: record.uid.clone(),
-            incarnation,
-            namespace: record.key.namespace.clone(),
-            proxy: record.key.name.clone(),
-            id: instance.id.clone(),
-            progress: instance.progress.clone(),
-        })
+        target(&self.setup.installation, record, instance)
     }
 
     fn change<'r>(&self, record: &'r ProxyRecord) -> Change<'r> {
@@ -496,30 +483,6 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     fn rest_held_up(&self, record: ProxyRecord, left: Duration) -> Flow {
         Flow::Rest(Box::new(record), left.min(self.setup.pace.recheck))
     }
-}
-
-fn contract_spec(spec: &ProxySpec) -> Spec {
-    let placement = spec.placement.clone().unwrap_or_default();
-    Spec {
-        port: spec.port,
-        placement: Placement {
-            region: placement.region,
-            zone: placement.zone,
-            machine_type: placement.machine_type,
-            image: placement.image,
-        },
-    }
-}
-
-fn not_ours(stored: &str, derived: &InstanceName) -> Error {
-    Error::permanent(
-        "foreign",
-        format!(
-            "the status names the instance {stored}, but for this Proxy and this installation it would be {derived}: \
-             the status was copied, or the installation's identity was lost. Restore the identity; or see that \
-             nothing of {stored} is left at its backend, and take status.instance away"
-        ),
-    )
 }
 
 fn poll(pending: &Pending) -> Duration {

@@ -164,28 +164,33 @@ impl<'a> Change<'a> {
     }
 
     /// The instance is to go. Ready turns false here, before anything is removed.
-    pub fn marked_deleting(&self, cause: Cause, failure: Option<Failure>) -> ProxyStatus {
-        let mut status = self.record.status.clone();
+    pub fn marked_deleting(&self, cause: Cause) -> ProxyStatus {
         let name = self.name();
-        let message = match (cause, &failure) {
-            (Cause::Unwanted, _) => format!("removing {name}"),
-            (Cause::SpecChanged, _) => {
-                format!("the spec changed: {name} is removed, then its successor is made")
-            }
-            (Cause::ProviderChanged, _) => format!(
+        let message = match cause {
+            Cause::Unwanted => format!("removing {name}"),
+            Cause::SpecChanged => format!("the spec changed: {name} is removed, then its successor is made"),
+            Cause::ProviderChanged => format!(
                 "the provider changed from {} to {}: {name} is removed, then its successor is made",
                 holder(self.record),
                 self.record.spec.provider
             ),
-            (Cause::Gone | Cause::Finished | Cause::Leaving, Some(failure)) => failure.message.clone(),
-            (Cause::Gone | Cause::Finished | Cause::Leaving, None) => format!("{name} ended"),
         };
+        self.marked(self.record.status.clone(), &message, None)
+    }
+
+    /// The instance ended by itself: it is to go, and its successor comes after the failure's rest.
+    pub fn ended(&self, error: &Error, failure: Failure) -> ProxyStatus {
+        let message = failure.message.clone();
+        self.marked(self.left_behind(error), &message, Some(failure))
+    }
+
+    fn marked(&self, mut status: ProxyStatus, message: &str, failure: Option<Failure>) -> ProxyStatus {
         status.failure = failure;
         if let Some(instance) = &mut status.instance {
+            // Its progress stays: the delete may have to wait for what a create began.
             instance.deleting = true;
-            instance.progress = None;
         }
-        self.show(without_address(status), self.leaving(&message))
+        self.show(without_address(status), self.leaving(message))
     }
 
     /// Delete answered `pending`.
@@ -206,11 +211,14 @@ impl<'a> Change<'a> {
     }
 
     /// A call failed.
-    pub fn failed(&self, call: Call, class: ErrorClass, failure: Failure) -> ProxyStatus {
-        let mut status = self.record.status.clone();
+    pub fn failed(&self, call: Call, error: &Error, failure: Failure) -> ProxyStatus {
+        let mut status = match call {
+            Call::Create | Call::Restart | Call::Delete => self.left_behind(error),
+            Call::Get => self.record.status.clone(),
+        };
         let (reason, message) = (failure.reason.clone(), failure.message.clone());
         let ran = status.conditions.iter().any(|c| c.type_ == READY && c.status == "True");
-        let view = match (class, call) {
+        let view = match (error.class, call) {
             (ErrorClass::Permanent, Call::Get) => stuck(Truth::Unknown, &reason, &message),
             (ErrorClass::Permanent, Call::Create | Call::Restart | Call::Delete) => {
                 stuck(Truth::False, &reason, &message)
@@ -273,6 +281,15 @@ impl<'a> Change<'a> {
         let mut status = self.record.status.clone();
         status.revision = Some(revision.to_owned());
         status.failure = status.failure.filter(backoff::holds_up_restart);
+        status
+    }
+
+    /// A failure may replace the progress, or have it forgotten.
+    fn left_behind(&self, error: &Error) -> ProxyStatus {
+        let mut status = self.record.status.clone();
+        if let (Some(instance), Some(progress)) = (&mut status.instance, &error.progress) {
+            instance.progress = Some(progress.to_string()).filter(|progress| !progress.is_empty());
+        }
         status
     }
 

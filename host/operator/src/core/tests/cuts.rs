@@ -19,6 +19,7 @@ use crate::{
 enum Story {
     Create,
     Replace,
+    ReplaceHalfMade,
     Delete,
     DeleteHalfMade,
     Gone,
@@ -26,9 +27,10 @@ enum Story {
     Restart,
 }
 
-const STORIES: [Story; 7] = [
+const STORIES: [Story; 8] = [
     Story::Create,
     Story::Replace,
+    Story::ReplaceHalfMade,
     Story::Delete,
     Story::DeleteHalfMade,
     Story::Gone,
@@ -39,19 +41,18 @@ const STORIES: [Story; 7] = [
 impl Story {
     /// The world in which it begins.
     fn begin(self) -> World {
-        let half_made = |world: World| {
-            let host = world.host();
-            world.until(&host, |r| r.status.instance.as_ref().is_some_and(|i| i.progress.is_some()));
-            world
-        };
         let world = match self {
             Self::Create => World::new(),
-            Self::DeleteHalfMade => half_made(World::new()),
+            Self::DeleteHalfMade | Self::ReplaceHalfMade => {
+                let world = World::new();
+                world.until(&world.host(), |_| !world.backend.inner().tasks.is_empty());
+                world
+            }
             Self::Replace | Self::Delete | Self::Gone | Self::Finished | Self::Restart => World::running().0,
         };
         match self {
             Self::Create => {}
-            Self::Replace => world.apply(|spec| spec.port = 8080),
+            Self::Replace | Self::ReplaceHalfMade => world.apply(|spec| spec.port = 8080),
             Self::Delete | Self::DeleteHalfMade => world.store.request_delete(&world.key),
             Self::Gone => world.backend.inner().machines.clear(),
             Self::Finished => {
@@ -65,7 +66,7 @@ impl Story {
     fn incarnation(self) -> Option<u32> {
         match self {
             Self::Create | Self::Restart => Some(1),
-            Self::Replace | Self::Gone | Self::Finished => Some(2),
+            Self::Replace | Self::ReplaceHalfMade | Self::Gone | Self::Finished => Some(2),
             Self::Delete | Self::DeleteHalfMade => None,
         }
     }
@@ -120,6 +121,21 @@ fn a_process_that_ends_anywhere_leaves_one_instance_or_none() {
             live(&world, &world.host(), Some(cut));
             world.entries.set("one", Some((world.backend.clone(), "r2")));
             story.assert_ended(&world, &world.host());
+        }
+    }
+}
+
+#[test]
+fn a_delete_that_follows_a_cut_anywhere_leaves_nothing() {
+    for story in STORIES {
+        let world = story.begin();
+        let points = live(&world, &world.host(), None);
+        for cut in 0..points {
+            let world = story.begin();
+            live(&world, &world.host(), Some(cut));
+            world.store.request_delete(&world.key);
+            world.until_gone(&world.host());
+            world.backend.assert_empty();
         }
     }
 }

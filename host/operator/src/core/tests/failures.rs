@@ -293,6 +293,47 @@ fn the_revision_that_mended_it_is_the_one_that_is_named() {
 }
 
 #[test]
+fn a_failure_may_replace_the_progress_or_have_it_forgotten() {
+    for (said, kept) in [(None, Some("create reserved")), (Some(""), None), (Some("other"), Some("other"))] {
+        let world = World::new();
+        let host = world.host();
+        world.until(&host, |r| r.status.instance.as_ref().is_some_and(|i| i.progress.is_some()));
+        let error = Error { progress: said.map(Into::into), ..Error::transient("busy", "busy") };
+        world.backend.fail([(When::Before, error)]);
+        world.until(&host, |r| r.status.failure.is_some());
+        assert_eq!(world.status().instance.unwrap().progress.as_deref(), kept, "{said:?}");
+        world.until_running(&host);
+    }
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_for_a_while_frees_nothing() {
+    let world = World::new();
+    let at = KeyRef { name: "squid".into(), key: "user-data".into() };
+    world.store.set_user_data(Source::Secret, "team-a", &at, Some(b"broken"));
+    world.apply(|s| s.cloud_init = Some(CloudInit { secret_ref: Some(at.clone()), ..Default::default() }));
+    world.backend.fail_always(&forbidden());
+    let host = world.host();
+    world.pass_for(&host, Duration::from_secs(60));
+    world.unread(true);
+    world.pass_for(&host, Duration::from_secs(600));
+    world.unread(false);
+    world.pass_for(&host, Duration::from_secs(600));
+    assert_eq!((world.status().phase, world.backend.calls("create")), (Some(Phase::Failed), 1));
+}
+
+#[test]
+fn reading_a_secret_backs_off_however_its_failure_is_worded() {
+    let world = World::new();
+    let at = KeyRef { name: "squid".into(), key: "user-data".into() };
+    world.apply(|s| s.cloud_init = Some(CloudInit { secret_ref: Some(at), ..Default::default() }));
+    world.unread(true);
+    world.pass_for(&world.host(), Duration::from_secs(120));
+    let failure = world.status().failure.unwrap();
+    assert_eq!((failure.reason.as_str(), failure.count), ("user-data-unread", 8));
+}
+
+#[test]
 fn a_stale_record_is_read_again_soon() {
     let world = World::new();
     let host = world.host();

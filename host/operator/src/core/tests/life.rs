@@ -25,7 +25,7 @@ fn a_proxy_is_made_watched_and_removed() {
     assert_eq!(status.failure, None);
     assert_eq!(world.condition("Ready"), ("True".into(), "Running".into()));
     assert_eq!(world.condition("Progressing"), ("False".into(), "Settled".into()));
-    assert_eq!(world.backend.calls("create"), 3, "two pending steps and done");
+    assert_eq!(world.backend.calls("create"), 6, "five pending steps and done");
 
     world.store.request_delete(&world.key);
     world.until_gone(&host);
@@ -64,18 +64,25 @@ fn a_pass_calls_a_provider_at_most_once() {
 }
 
 #[test]
-fn progress_is_stored_and_given_back_to_its_own_method_only() {
+fn progress_is_stored_and_given_back_and_ends_with_its_instance() {
     let (world, host) = World::running();
     world.apply(|spec| spec.port = 8080);
     world.until_running(&host);
+    let given: Vec<_> = world.backend.inner().targets.iter().map(|t| t.progress.clone()).collect();
+    let given: Vec<_> = given.iter().map(|p| p.as_deref().unwrap_or("-")).collect();
+    let create = ["-", "create reserved", "create task", "create landed", "create 1", "create 0", "-"];
+    let delete = ["-", "delete 1", "delete 0", "delete secret"];
+    assert_eq!(given, [create.as_slice(), &delete, &create].concat());
+}
+
+#[test]
+fn a_delete_is_told_what_a_create_began() {
+    let world = World::new();
+    let host = world.host();
+    world.until(&host, |_| !world.backend.inner().tasks.is_empty());
     world.store.request_delete(&world.key);
     world.until_gone(&host);
     world.backend.assert_empty();
-    let given: Vec<_> = world.backend.inner().targets.iter().filter_map(|t| t.progress.clone()).collect();
-    assert!(
-        given.contains(&"create 1".to_owned()) && given.contains(&"delete secret".to_owned()),
-        "{given:?}"
-    );
 }
 
 #[test]

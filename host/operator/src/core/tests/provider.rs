@@ -44,6 +44,8 @@ pub struct Inner {
     pub machines: BTreeMap<String, Machine>,
     /// What an instance needs beside it: made first, removed last.
     pub secrets: BTreeSet<String>,
+    /// Clones that the backend is at: by name, what they become. They end by themselves.
+    pub tasks: BTreeMap<String, Machine>,
     /// Every call, as `create proxy-...`.
     pub log: Vec<String>,
     /// Failures of the calls to come; None lets one pass.
@@ -58,6 +60,19 @@ pub struct Inner {
     pub targets: Vec<Target>,
     /// What was found wrong; asserted empty by the tests.
     pub faults: Vec<String>,
+}
+
+impl Inner {
+    /// The backend is done with a clone.
+    fn land(&mut self, name: &str) -> bool {
+        let landed = self.tasks.remove(name);
+        landed.map(|machine| self.machines.insert(name.to_owned(), machine)).is_some()
+    }
+
+    /// Whatever the backend is at, it ends.
+    fn settle(&mut self) {
+        self.machines.append(&mut self.tasks);
+    }
 }
 
 pub struct Backend {
@@ -123,7 +138,8 @@ impl Backend {
 
     /// Nothing is wrong, and nothing stands without its owner.
     pub fn assert_empty(&self) {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.settle();
         assert_eq!(inner.faults, Vec::<String>::new());
         assert!(
             inner.machines.is_empty() && inner.secrets.is_empty(),
@@ -135,7 +151,8 @@ impl Backend {
 
     /// Exactly this instance runs, with what belongs to it.
     pub fn assert_only(&self, name: &str) {
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.settle();
         assert_eq!(inner.faults, Vec::<String>::new());
         assert_eq!(inner.machines.keys().collect::<Vec<_>>(), [name]);
         assert_eq!(inner.secrets.iter().collect::<Vec<_>>(), [name]);
@@ -204,21 +221,29 @@ impl Provider for Backend {
         let name = target.name.to_string();
         self.travel().await;
         self.call("create", target, |inner| {
-            if target.progress.as_deref().is_some_and(|p| !p.starts_with("create")) {
-                inner.faults.push(format!("create was given the progress {:?}", target.progress));
-            }
             inner.secrets.insert(name.clone());
-            let (steps, address) = (inner.create_steps, inner.addresses);
-            let machine = inner.machines.entry(name.clone()).or_insert_with(|| Machine {
-                uid: target.uid.clone(),
-                incarnation: target.incarnation,
-                state: State::Provisioning,
-                port: spec.port,
-                user_data: user_data.to_vec(),
-                steps_left: steps,
-                address,
-                finished: false,
-            });
+            let id = format!("id-{name}");
+            let Some(machine) = inner.machines.get_mut(&name) else {
+                if inner.land(&name) {
+                    return Ok(Created::Pending(pending("create landed".into(), &id)));
+                }
+                // Said before it is used: a delete finds the task by this, and by nothing else.
+                if target.progress.as_deref().is_none_or(|p| !p.starts_with("create")) {
+                    return Ok(Created::Pending(pending("create reserved".into(), &id)));
+                }
+                let machine = Machine {
+                    uid: target.uid.clone(),
+                    incarnation: target.incarnation,
+                    state: State::Provisioning,
+                    port: spec.port,
+                    user_data: user_data.to_vec(),
+                    steps_left: inner.create_steps,
+                    address: inner.addresses,
+                    finished: false,
+                };
+                inner.tasks.insert(name.clone(), machine);
+                return Ok(Created::Pending(pending("create task".into(), &id)));
+            };
             ours(machine, target)?;
             if machine.finished {
                 return Err(Error::permanent("finished", format!("{name} has finished")));
@@ -228,13 +253,10 @@ impl Provider for Backend {
             }
             if machine.steps_left > 0 {
                 machine.steps_left -= 1;
-                return Ok(Created::Pending(pending(
-                    format!("create {}", machine.steps_left),
-                    &format!("id-{name}"),
-                )));
+                return Ok(Created::Pending(pending(format!("create {}", machine.steps_left), &id)));
             }
             machine.state = State::Running;
-            Ok(Created::Done(format!("id-{name}")))
+            Ok(Created::Done(id))
         })
         .await
     }
@@ -243,9 +265,6 @@ impl Provider for Backend {
         let name = target.name.to_string();
         self.travel().await;
         self.call("get", target, |inner| {
-            if target.progress.is_some() {
-                inner.faults.push("get was given a progress".to_owned());
-            }
             let gone = || Error::new(ErrorClass::NotFound, "gone", format!("no machine {name}"));
             let machine = inner.machines.get(&name).ok_or_else(gone)?;
             ours(machine, target)?;
@@ -271,10 +290,10 @@ impl Provider for Backend {
         let name = target.name.to_string();
         self.travel().await;
         self.call("delete", target, |inner| {
-            if target.progress.as_deref().is_some_and(|p| !p.starts_with("delete")) {
-                inner.faults.push(format!("delete was given the progress {:?}", target.progress));
-            }
             let (steps, id) = (inner.delete_steps, format!("id-{name}"));
+            if target.progress.as_deref().is_some_and(|p| p.starts_with("create")) && inner.land(&name) {
+                return Ok(Deleted::Pending(pending("delete after create".into(), &id)));
+            }
             if let Some(machine) = inner.machines.get_mut(&name) {
                 ours(machine, target)?;
                 if machine.state != State::Deleting {

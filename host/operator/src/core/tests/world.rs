@@ -71,13 +71,17 @@ impl Clock for StillClock {
 
 /// The store in memory, with points.
 #[derive(Clone)]
-pub struct PointedStore(pub Arc<MemoryStore>);
+pub struct PointedStore {
+    store: Arc<MemoryStore>,
+    /// How many reads of user-data failed; below zero while none does.
+    unread: Arc<AtomicI64>,
+}
 
 #[async_trait]
 impl Store for PointedStore {
     async fn get(&self, key: &ProxyKey) -> Result<Option<ProxyRecord>, StoreError> {
         point().await;
-        self.0.get(key).await
+        self.store.get(key).await
     }
 
     async fn write_status(
@@ -86,26 +90,31 @@ impl Store for PointedStore {
         status: ProxyStatus,
     ) -> Result<ProxyRecord, StoreError> {
         point().await;
-        let answer = self.0.write_status(record, status).await;
+        let answer = self.store.write_status(record, status).await;
         point().await;
         answer
     }
 
     async fn set_finalizer(&self, record: &ProxyRecord, on: bool) -> Result<Option<ProxyRecord>, StoreError> {
         point().await;
-        let answer = self.0.set_finalizer(record, on).await;
+        let answer = self.store.set_finalizer(record, on).await;
         point().await;
         answer
     }
 
     async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError> {
         point().await;
-        self.0.user_data(record).await
+        if self.unread.load(Ordering::SeqCst) >= 0 {
+            let failed = self.unread.fetch_add(1, Ordering::SeqCst);
+            let (what, message) = ("Secret".to_owned(), format!("no answer to request {failed}"));
+            return Err(UserDataError::Unread { what, message });
+        }
+        self.store.user_data(record).await
     }
 
     async fn notify(&self, record: &ProxyRecord, notice: Notice) {
         point().await;
-        self.0.notify(record, notice).await;
+        self.store.notify(record, notice).await;
     }
 }
 
@@ -118,6 +127,7 @@ pub struct World {
     pub entries: Entries,
     pub backend: Arc<Backend>,
     pub clock: Arc<StillClock>,
+    unread: Arc<AtomicI64>,
 }
 
 pub const INSTALLATION: &str = "an-installation";
@@ -131,13 +141,8 @@ impl World {
         let entries = Entries::default();
         entries.set("one", Some((backend.clone(), "r1")));
         store.apply(&key, spec());
-        Self {
-            key,
-            store,
-            entries,
-            backend,
-            clock: Arc::new(StillClock(AtomicI64::new(1_800_000_000_000_000_000))),
-        }
+        let clock = Arc::new(StillClock(AtomicI64::new(1_800_000_000_000_000_000)));
+        Self { key, store, entries, backend, clock, unread: Arc::new(AtomicI64::new(-1)) }
     }
 
     /// One whose instance runs.
@@ -161,7 +166,13 @@ impl World {
             clock: self.clock.clone(),
             dice: Dice::seeded(1),
         };
-        Reconciler::new(PointedStore(self.store.clone()), self.entries.clone(), setup)
+        let store = PointedStore { store: self.store.clone(), unread: self.unread.clone() };
+        Reconciler::new(store, self.entries.clone(), setup)
+    }
+
+    /// Whether reads of user-data fail, each in other words.
+    pub fn unread(&self, fail: bool) {
+        self.unread.store(if fail { 0 } else { -1 }, Ordering::SeqCst);
     }
 
     /// One pass, and the time moves on to when the next is due.
