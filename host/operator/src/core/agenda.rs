@@ -20,12 +20,12 @@ pub struct Occasion {
     generation: i64,
     deleting: bool,
     retry: Option<String>,
-    revisions: Vec<Option<String>>,
+    revisions: Vec<Option<(String, bool)>>,
 }
 
 impl Occasion {
-    /// Of a record, and the revisions that its calls would go to.
-    pub fn new(record: &ProxyRecord, revisions: Vec<Option<String>>) -> Self {
+    /// Of a record, and the revisions that its calls would go to, with whether their entry is listed.
+    pub fn new(record: &ProxyRecord, revisions: Vec<Option<(String, bool)>>) -> Self {
         Self {
             uid: record.uid.clone(),
             generation: record.generation,

@@ -89,8 +89,8 @@ impl Active {
         }
     }
 
-    fn revisions(&self) -> Vec<Option<String>> {
-        self.0.iter().map(|(_, active)| active.as_ref().ok().map(|a| a.revision.clone())).collect()
+    fn revisions(&self) -> Vec<Option<(String, bool)>> {
+        self.0.iter().map(|(_, a)| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed))).collect()
     }
 }
 
