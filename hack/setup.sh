@@ -9,6 +9,8 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 missing=()
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v make >/dev/null || missing+=(make)
+# Whom cargo and go trust.
+[ -d /etc/ssl/certs ] && [ -n "$(ls /etc/ssl/certs)" ] || missing+=(ca-certificates)
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     die "missing: ${missing[*]}; install them with this system's package manager, then run make setup again"

@@ -4,9 +4,9 @@
 //! lent that leads anywhere. One that this host can't run is still told apart as far as its bytes say.
 
 use egress_contract::{Description, Installation};
-use egress_runtime::{Candidate, Inspection, Module, Refusal, SERVED_CONTRACTS, Slot, inspect};
+use egress_runtime::{Inspection, Module, Refusal, SERVED_CONTRACTS, Slot, inspect};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{ComponentFile, nothing, runtime};
 use crate::{
@@ -37,16 +37,7 @@ impl Inspect {
 
 async fn describe(module: &Module) -> Result<Result<Description, Refusal>, Failure> {
     let slot = Slot::new(runtime()?, nothing::entry()?, Installation::new("inspect"));
-    let candidate = Candidate {
-        module: module.clone(),
-        pinned: None,
-        config: json!({}),
-        lent: nothing::lent(),
-        grants: json!({}),
-        limits: egress_runtime::Limits::default(),
-        legacy: Vec::new(),
-    };
-    Ok(slot.describe(candidate).await)
+    Ok(slot.describe(nothing::candidate(module.clone())).await)
 }
 
 /// What is printed; the names are those of the JSON.
@@ -151,7 +142,7 @@ impl Report {
         }
         if let Some(schema) = &self.config_schema {
             let mut rows = Vec::new();
-            fields(schema, "  ", &mut rows);
+            fields(schema, schema, "  ", 0, &mut rows);
             text += "\nConfig (-o json prints its whole schema)\n";
             text += &columns(&rows);
         }
@@ -177,15 +168,18 @@ fn allows(interface: &str) -> &'static str {
     }
 }
 
+/// How deep objects within objects are listed: a schema may refer to itself.
+const DEEPEST: usize = 6;
+
 /// One row for each property, those of objects within objects included: path, type, text.
-fn fields(schema: &Value, path: &str, rows: &mut Vec<[String; 3]>) {
-    let Some(Value::Object(properties)) = schema.get("properties") else { return };
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .map(|names| names.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
+fn fields(root: &Value, object: &Value, path: &str, depth: usize, rows: &mut Vec<[String; 3]>) {
+    let Some(Value::Object(properties)) = object.get("properties") else { return };
+    let required: Vec<&str> = match object.get("required") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
     for (name, property) in properties {
+        let property = resolved(root, property);
         let at = format!("{path}{name}");
         let mut text = Vec::new();
         if required.contains(&name.as_str()) {
@@ -197,17 +191,27 @@ fn fields(schema: &Value, path: &str, rows: &mut Vec<[String; 3]>) {
         if let Some(default) = property.get("default") {
             text.push(format!("Default: {}.", plain(default)));
         }
-        rows.push([at.clone(), kind(property), text.join(" ")]);
-        fields(property, &format!("{at}."), rows);
+        rows.push([at.clone(), kind(root, property), text.join(" ")]);
+        if depth < DEEPEST {
+            fields(root, property, &format!("{at}."), depth + 1, rows);
+        }
     }
 }
 
-fn kind(property: &Value) -> String {
-    match (property.get("type"), property.get("enum").and_then(Value::as_array)) {
+/// Where a `$ref` within the schema leads; anything else is itself.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let within = schema.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+    within.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
+}
+
+fn kind(root: &Value, schema: &Value) -> String {
+    match (schema.get("type"), schema.get("enum").and_then(Value::as_array)) {
         (_, Some(values)) => values.iter().map(plain).collect::<Vec<_>>().join("|"),
-        (Some(Value::String(list)), None) if list == "array" => {
-            format!("list of {}", property.get("items").map_or_else(|| "any".to_owned(), kind))
-        }
+        (Some(Value::String(list)), None) if list == "array" => match schema.get("items") {
+            Some(items) => format!("list of {}", kind(root, resolved(root, items))),
+            None => "list".to_owned(),
+        },
+        (Some(Value::Array(several)), None) => several.iter().map(plain).collect::<Vec<_>>().join(" or "),
         (Some(one), None) => plain(one),
         (None, None) => "any".to_owned(),
     }
@@ -218,5 +222,40 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_is_listed_through_its_references_and_ends() {
+        let schema = json!({
+            "type": "object",
+            "required": ["size"],
+            "properties": {
+                "size": { "$ref": "#/$defs/amount" },
+                "names": { "type": "array", "items": { "type": "string" } },
+                "self": { "$ref": "#" },
+            },
+            "$defs": { "amount": { "type": ["string", "number"], "description": "How much." } },
+        });
+        let mut rows = Vec::new();
+        fields(&schema, &schema, "", 0, &mut rows);
+        let row = |path: &str| rows.iter().find(|row| row[0] == path).unwrap().clone();
+        assert_eq!(row("size")[1..], ["string or number", "Required. How much."]);
+        assert_eq!(row("names")[1], "list of string");
+        assert_eq!(row("self.self.size")[1], "string or number");
+    }
+
+    #[test]
+    fn what_an_unknown_import_allows_is_not_made_up() {
+        assert!(allows("egress:provider/kubernetes@0.1.0").contains("grants.kubernetes"));
+        assert!(allows("egress:provider/teleport@0.1.0").contains("unknown"));
+        assert!(allows("wasi:io/streams@0.2.0").contains("leads nowhere"));
+        assert!(allows("acme:other/thing").contains("refused"));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use egress_contract::EntryName;
 use egress_runtime::{
-    Lent,
+    Candidate, Lent, Limits, Module,
     capability::{
         Access, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions, PatchKind,
         Resource, Server,
@@ -24,6 +24,19 @@ pub fn entry() -> Result<EntryName, Failure> {
 /// Every capability, each of which refuses.
 pub fn lent() -> Lent {
     Lent { kubernetes: Some(Arc::new(Nowhere)), ..Lent::default() }
+}
+
+/// A component with everything granted and no config.
+pub fn candidate(module: Module) -> Candidate {
+    Candidate {
+        module,
+        pinned: None,
+        config: json!({}),
+        lent: lent(),
+        grants: json!({}),
+        limits: Limits::default(),
+        legacy: Vec::new(),
+    }
 }
 
 /// Answers every call as a cluster that can't be reached would be answered.

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use egress_contract::{EntryName, Installation};
 use egress_operator::config::{EntryConfig, read_entry};
 use egress_runtime::{Candidate, Lent, Module, Slot};
-use serde_json::json;
 
 use super::{ComponentFile, nothing, runtime};
 use crate::{failure::Failure, output, setup};
@@ -41,7 +40,7 @@ impl Validate {
                 let (name, entry) = read(path)?;
                 (name, candidate(module, entry)?)
             }
-            None => (nothing::entry()?, unconfigured(module)),
+            None => (nothing::entry()?, nothing::candidate(module)),
         };
         let refused = |refusal| self.file.refused(refusal);
         let with_entry = self.config.is_some();
@@ -90,16 +89,4 @@ fn candidate(module: Module, entry: EntryConfig) -> Result<Candidate, Failure> {
         serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
     let legacy = settings.legacy();
     Ok(Candidate { module, pinned, config: settings.config, lent, grants, limits: settings.limits, legacy })
-}
-
-fn unconfigured(module: Module) -> Candidate {
-    Candidate {
-        module,
-        pinned: None,
-        config: json!({}),
-        lent: nothing::lent(),
-        grants: json!({}),
-        limits: egress_runtime::Limits::default(),
-        legacy: Vec::new(),
-    }
 }

@@ -9,6 +9,8 @@ mod command;
 #[cfg(test)]
 mod configmap;
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod look;

@@ -1,0 +1,46 @@
+//! The pages say what the code does.
+
+use std::collections::BTreeMap;
+
+use egress_runtime::Limits;
+use serde_json::Value;
+
+use super::command::{run, workspace};
+
+fn guide() -> String {
+    std::fs::read_to_string(workspace().join("docs/operator-guide.md")).unwrap()
+}
+
+#[test]
+fn the_guide_lists_every_limit_with_its_default() {
+    let rows: BTreeMap<String, Value> = guide()
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))
+        .filter_map(|(name, rest)| Some((name.to_owned(), rest.split(" | ").next()?.parse().ok()?)))
+        .collect();
+    let Value::Object(defaults) = serde_json::to_value(Limits::default()).unwrap() else { unreachable!() };
+    assert_eq!(rows, defaults.into_iter().collect());
+}
+
+#[test]
+fn the_guide_names_no_command_that_there_is_not() {
+    let guide = guide();
+    let commands = guide.match_indices("epo provider ").map(|(at, found)| {
+        let rest = &guide[at + found.len()..];
+        rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap()
+    });
+    for command in commands.filter(|command| !command.is_empty()) {
+        run(&["provider", command, "--help"]).well();
+    }
+}
+
+#[test]
+fn the_sample_entry_is_one_that_would_be_taken_up() {
+    let samples = std::fs::read_to_string(workspace().join("deploy/samples/providers.yaml")).unwrap();
+    let object: Value = serde_saphyr::from_str(&samples).unwrap();
+    let entry = object["data"]["kubernetes"].as_str().unwrap();
+    let (_dir, path) = super::command::file("kubernetes.yaml", entry.as_bytes());
+    let component = super::command::component();
+    let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
+    assert!(said.contains("would be taken up"), "{said}");
+}
