@@ -129,3 +129,87 @@ fn with_holder(record: &ProxyRecord, entries: Entries, step: Step) -> Step {
 pub fn holder(record: &ProxyRecord) -> &str {
     record.status.instance.as_ref().map_or(&record.spec.provider, |i| &i.provider)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::{ProxySpec, ProxyStatus},
+        core::store::ProxyKey,
+    };
+
+    fn record(deleting: bool, finalizer: bool, instance: Option<InstanceStatus>) -> ProxyRecord {
+        ProxyRecord {
+            key: ProxyKey { namespace: "a".into(), name: "web".into() },
+            uid: "uid".into(),
+            generation: 1,
+            version: "1".into(),
+            deleting,
+            finalizer,
+            retry: None,
+            spec: spec(),
+            status: ProxyStatus { instance, ..ProxyStatus::default() },
+        }
+    }
+
+    fn spec() -> ProxySpec {
+        ProxySpec { provider: "one".into(), port: 3128, ..ProxySpec::default() }
+    }
+
+    fn instances() -> Vec<Option<InstanceStatus>> {
+        let mut instances = vec![None];
+        for provider in ["one", "two"] {
+            for spec_hash in [hash::spec_hash(&spec()), "1:0".into()] {
+                for (created, deleting) in [(false, false), (true, false), (false, true), (true, true)] {
+                    instances.push(Some(InstanceStatus {
+                        provider: provider.into(),
+                        spec_hash: spec_hash.clone(),
+                        created,
+                        deleting,
+                        ..InstanceStatus::default()
+                    }));
+                }
+            }
+        }
+        instances
+    }
+
+    /// Every row of the table.
+    #[test]
+    fn nothing_is_made_that_is_unwanted_and_nothing_is_let_go_that_is_left() {
+        let switches = [false, true];
+        for instance in instances() {
+            for (deleting, finalizer) in switches.into_iter().flat_map(|d| switches.map(|f| (d, f))) {
+                for (wanted, holding) in switches.into_iter().flat_map(|w| switches.map(|h| (w, h))) {
+                    let record = record(deleting, finalizer, instance.clone());
+                    let step = decide(&record, Entries { wanted, holding });
+                    let case = format!("{step:?} for {record:?}, wanted {wanted}, holding {holding}");
+                    let ending = instance.as_ref().is_some_and(|i| i.deleting);
+                    let outdated =
+                        instance.as_ref().is_some_and(|i| i.provider == "two" || i.spec_hash == "1:0");
+                    match step {
+                        Step::Begin => {
+                            assert!(instance.is_none() && !deleting && finalizer && wanted, "{case}")
+                        }
+                        Step::Create | Step::Get => {
+                            let as_wanted = instance.is_some() && !ending && !outdated;
+                            assert!(as_wanted && !deleting && finalizer && holding, "{case}");
+                        }
+                        Step::Delete => assert!(ending && holding, "{case}"),
+                        Step::MarkDeleting(Cause::Unwanted) => assert!(deleting && !ending, "{case}"),
+                        Step::MarkDeleting(Cause::SpecChanged | Cause::ProviderChanged) => {
+                            assert!(outdated && !deleting && !ending && wanted, "{case}");
+                        }
+                        Step::Hold => assert!(!deleting && !finalizer, "{case}"),
+                        Step::Release => assert!(deleting && finalizer && instance.is_none(), "{case}"),
+                        Step::Nothing => assert!(deleting && !finalizer && instance.is_none(), "{case}"),
+                        Step::Await { entry } => assert!(
+                            (entry == "one" && !wanted) || (entry == holder(&record) && !holding),
+                            "{case}"
+                        ),
+                    }
+                }
+            }
+        }
+    }
+}

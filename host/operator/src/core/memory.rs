@@ -264,3 +264,57 @@ impl Store for MemoryStore {
         self.state().notices.push((record.key.clone(), notice));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Phase;
+
+    fn store() -> (MemoryStore, ProxyKey, ProxyRecord) {
+        let (store, key) = (MemoryStore::default(), ProxyKey { namespace: "a".into(), name: "web".into() });
+        let record = store.apply(&key, ProxySpec { port: 3128, ..ProxySpec::default() });
+        (store, key, record)
+    }
+
+    fn waiting() -> ProxyStatus {
+        ProxyStatus { phase: Some(Phase::Waiting), ..ProxyStatus::default() }
+    }
+
+    #[tokio::test]
+    async fn a_stale_write_is_refused() {
+        let (store, _, record) = store();
+        let newer = store.write_status(&record, waiting()).await.unwrap();
+        let stale = store.write_status(&record, ProxyStatus::default()).await;
+        assert!(matches!(stale, Err(StoreError::Conflict(_))), "{stale:?}");
+        assert!(matches!(store.set_finalizer(&record, true).await, Err(StoreError::Conflict(_))));
+        assert_eq!(store.write_status(&newer, waiting()).await.unwrap().version, newer.version, "unchanged");
+    }
+
+    #[tokio::test]
+    async fn a_successor_of_the_same_name_is_not_written_to() {
+        let (store, key, record) = store();
+        store.request_delete(&key);
+        assert!(matches!(store.write_status(&record, waiting()).await, Err(StoreError::Gone(_))));
+        let successor = store.apply(&key, record.spec.clone());
+        assert_ne!(successor.uid, record.uid);
+        assert!(matches!(store.write_status(&record, waiting()).await, Err(StoreError::Conflict(_))));
+    }
+
+    #[tokio::test]
+    async fn a_finalizer_holds_a_deleted_proxy_and_comes_not_after() {
+        let (store, key, record) = store();
+        let held = store.set_finalizer(&record, true).await.unwrap().unwrap();
+        store.request_delete(&key);
+        let deleted = store.peek(&key).unwrap();
+        assert!(deleted.deleting && deleted.generation == held.generation + 1);
+        assert_eq!(store.set_finalizer(&deleted, false).await.unwrap(), None);
+        assert_eq!(store.peek(&key), None);
+
+        let again = store.apply(&key, record.spec);
+        store.set_foreign_finalizer(&key, "example.com/other", true);
+        store.request_delete(&key);
+        let deleted = store.peek(&key).unwrap();
+        assert_eq!(deleted.uid, again.uid);
+        assert!(matches!(store.set_finalizer(&deleted, true).await, Err(StoreError::Failed { .. })));
+    }
+}

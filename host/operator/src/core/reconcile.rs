@@ -13,7 +13,7 @@
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Instance, Pending, State, Target};
-use tracing::{Instrument, Span, field, info_span, warn};
+use tracing::{Instrument, Span, field, info, info_span, warn};
 
 use crate::{
     api::{Failure, InstanceStatus, ProxyStatus},
@@ -454,6 +454,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Err(StoreError::Failed { key: record.key, message: NOT_KEPT.to_owned() });
         }
         for notice in notices {
+            info!(reason = notice.reason, note = notice.message, "a Proxy changed");
             self.store.notify(&newer, notice).await;
         }
         Ok(newer)
