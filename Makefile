@@ -34,6 +34,12 @@ stop: ## End the operator of make run; its cluster and proxies go on.
 down: ## End everything that make run started.
 	@hack/run.sh down
 
+.PHONY: lab
+lab: ## As root: what a cluster with a real node needs: Debian packages, Kubernetes from Go modules, images.
+	@tests/labs/k8s/install.sh
+	@tests/labs/k8s/build.sh
+	@tests/labs/k8s/image.sh
+
 .PHONY: build
 build: ## Build epo, the operator's one binary.
 	$(CARGO) build --locked --package epo

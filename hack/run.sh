@@ -39,13 +39,11 @@ epo=${CARGO_TARGET_DIR:-target}/debug/epo
 component=target/providers/kubernetes.wasm
 
 step "Debian packages, Kubernetes from its Go modules, container images (8 minutes the first time)"
-"$labs/install.sh"
+make --no-print-directory lab
 command -v curl >/dev/null || {
   say "installing curl"
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends curl >/dev/null
 }
-"$labs/build.sh"
-"$labs/image.sh"
 
 step "the operator and its provider (5 minutes the first time)"
 make --no-print-directory build providers

@@ -49,6 +49,7 @@ stamp=k8s.io/component-base/version
 flags="-s -w -X $stamp.gitVersion=v$KUBE_VERSION -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
 for command in "${commands[@]}"; do
   from=$SECONDS
+  say "building $command"
   nice go build -trimpath -ldflags "$flags" -o "$BIN/" "k8s.io/kubernetes/cmd/$command"
   say "built $command in $((SECONDS - from)) s"
 done
