@@ -255,7 +255,11 @@ mod wire {
         for _ in 0..3 {
             let failure = get(&lent).await.unwrap_err();
             assert_eq!((failure.kind, failure.sent), (Kind::TooLarge, true), "{failure:?}");
-            assert!(failure.message.contains("1000 bytes"), "{}", failure.message);
+            assert!(
+                failure.message.contains("limits.responseBytes (1000) of entry entry"),
+                "{}",
+                failure.message
+            );
         }
     }
 
@@ -266,6 +270,7 @@ mod wire {
         let lent = files.lend().with_limits(100, 1000);
         let failure = lent.create("c", &pods(), "a", json!({ "x": "y".repeat(100) })).await.unwrap_err();
         assert_eq!((failure.kind, failure.sent), (Kind::TooLarge, false));
+        assert!(failure.message.contains("limits.requestBytes (100) of entry entry"), "{}", failure.message);
         assert_eq!(server.connections(), 0);
     }
 

@@ -135,8 +135,9 @@ impl KubernetesCapability {
     ) -> Result<Value, KubernetesFailure> {
         let size = outgoing.request.body().len();
         if size > self.request_bytes {
+            let (most, entry) = (self.request_bytes, &self.entry);
             let message =
-                format!("the request has {size} bytes, more than the limit of {}", self.request_bytes);
+                format!("{size} bytes to send reached limits.requestBytes ({most}) of entry {entry}");
             return Err(failure::plain(Kind::TooLarge, message, false));
         }
         let Outgoing { request, content } = outgoing;
@@ -165,9 +166,10 @@ impl KubernetesCapability {
         match Limited::new(body, self.response_bytes).collect().await {
             Ok(whole) => Ok((head, whole.to_bytes().to_vec())),
             Err(error) if error.is::<LengthLimitError>() => {
+                let (server, most, entry) = (&live.server, self.response_bytes, &self.entry);
                 let message = format!(
-                    "{}: the answer exceeds the limit of {} bytes; ask for fewer objects at once",
-                    live.server, self.response_bytes
+                    "{server}: the answer reached limits.responseBytes ({most}) of entry {entry}; ask for fewer \
+                     objects at once"
                 );
                 Err(failure::plain(Kind::TooLarge, message, true))
             }
