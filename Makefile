@@ -59,6 +59,14 @@ FORCE:
 test: providers ## Run every test that needs neither root nor a cluster.
 	$(CARGO) test --workspace --locked
 
+.PHONY: e2e
+e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.
+	@tests/e2e/run.sh
+
+.PHONY: soak
+soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills.
+	@EPO_SOAK=1 tests/e2e/run.sh swap kills
+
 .PHONY: manifests
 manifests: ## Write deploy/crds anew, after a change of the resources.
 	$(CARGO) run --quiet --locked --package epo -- crd > deploy/crds/egressproxies.dev.yaml.new

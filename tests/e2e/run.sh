@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# run.sh [FILTER...] : the tests on a real cluster, which is brought up if it isn't, and stays up for the next
+# run; tests/labs/k8s/down.sh e2e ends it. Filters are names of tests, or parts of them.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+labs=tests/labs/k8s
+. "$labs/lib.sh"
+cluster e2e
+need_root
+
+"$labs/install.sh"
+"$labs/build.sh"
+"$labs/image.sh"
+"$labs/up.sh" "$NAME" 16443
+"$labs/node.sh" "$NAME"
+say "building the operator and the tests"
+cargo build --locked --package epo
+export LAB=$ADMIN KUBECTL=$BIN/kubectl
+# Three at once: most of a test is waiting.
+cargo test --locked --package egress-e2e --test e2e -- --test-threads 3 "$@"

@@ -1,0 +1,22 @@
+//! The whole on a real cluster with a real node: a component out of a ConfigMap, run by the real `epo`, asked
+//! through the Kubernetes API as people ask it, and answering web requests.
+//!
+//! `make e2e` brings the lab up and runs it; `LAB` names the cluster's kubeconfig. Waits are long on purpose:
+//! they end a test that can't succeed and decide none that can. `EPO_SOAK=1` asks for the long forms.
+
+#[cfg(test)]
+mod bad_modules;
+#[cfg(test)]
+mod capability;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod kills;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod secrets;
+#[cfg(test)]
+mod swap;

@@ -1,0 +1,17 @@
+//! What the tests share: the cluster, an installation of the operator in namespaces of its own, and waiting.
+
+mod epo;
+mod lab;
+mod modules;
+mod site;
+mod wait;
+mod web;
+
+pub use epo::Epo;
+pub use lab::{Lab, Namespace, from};
+pub use modules::{
+    another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, slow_to_compile, with_text,
+};
+pub use site::{Site, Wanted};
+pub use wait::{Budget, eventually, seed};
+pub use web::{Web, connect_through, get_through};

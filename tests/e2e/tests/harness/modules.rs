@@ -1,0 +1,102 @@
+//! Components to load: the real provider, builds of it that differ, and one that misbehaves as its config says.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+/// What the misbehaving guest reads before it has a config, and where it stands in it.
+const EARLY: &[u8] = b"misbehave-early:";
+const EARLY_BYTES: usize = 48;
+
+static KUBERNETES: LazyLock<Vec<u8>> = LazyLock::new(|| build("kubernetes-provider"));
+static MISBEHAVING: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-misbehave"));
+
+fn build(package: &str) -> Vec<u8> {
+    let guest = provider_encode::Guest::find(Path::new(env!("CARGO_MANIFEST_DIR")), Some(package));
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{package}.wasm"));
+    guest.expect("the guest's crate").build(&out).expect("the guest builds");
+    std::fs::read(out).expect("the component")
+}
+
+/// The kubernetes provider.
+pub fn kubernetes_provider() -> Vec<u8> {
+    KUBERNETES.clone()
+}
+
+/// The same component with a note in a section of its own: it does the same under another digest, as a
+/// rebuild by another toolchain would.
+pub fn another_build(component: &[u8], note: &str) -> Vec<u8> {
+    let content = [&[4][..], b"note", note.as_bytes()].concat();
+    let length = u8::try_from(content.len()).ok().filter(|length| *length < 128).expect("a short note");
+    [component, &[0, length], &content].concat()
+}
+
+/// The component that misbehaves: which fault, in which export, and how much of it stand in its config.
+pub fn misbehaving() -> Vec<u8> {
+    MISBEHAVING.clone()
+}
+
+/// The same, told what to do before it has a config.
+pub fn misbehaving_from_the_start(early: &str) -> Vec<u8> {
+    let mut bytes = misbehaving();
+    let at = bytes.windows(EARLY.len()).position(|window| window == EARLY).expect("the place for it");
+    let text = format!("{}{early}", String::from_utf8_lossy(EARLY));
+    assert!(text.len() <= EARLY_BYTES, "{text}");
+    bytes[at..at + EARLY_BYTES].copy_from_slice(format!("{text:EARLY_BYTES$}").as_bytes());
+    bytes
+}
+
+/// The component with another text wherever one stands; both are equally long, so it stays well formed.
+pub fn with_text(component: &[u8], text: &str, instead: &str) -> Vec<u8> {
+    assert_eq!(text.len(), instead.len());
+    let mut bytes = component.to_vec();
+    let (mut at, mut found) = (0, 0);
+    while let Some(next) = bytes[at..].windows(text.len()).position(|window| window == text.as_bytes()) {
+        at += next;
+        bytes[at..at + text.len()].copy_from_slice(instead.as_bytes());
+        found += 1;
+    }
+    assert_ne!(found, 0, "{text:?} stands nowhere in the component");
+    bytes
+}
+
+/// The component with a core module beside it that nobody uses, of one function so long that its registers
+/// take minutes to allocate. It packs to little.
+pub fn slow_to_compile(component: &[u8]) -> Vec<u8> {
+    const LOCALS: usize = 3000;
+    const STATEMENTS: usize = 400_000;
+    let mut body = [leb(1), leb(LOCALS), vec![0x7f]].concat();
+    for statement in 0..STATEMENTS {
+        // locals[a] = locals[b] * locals[c]
+        for (code, local) in [(0x20, statement * 7), (0x20, statement * 13 + 5)] {
+            body.push(code);
+            body.extend(leb(local % LOCALS));
+        }
+        body.extend([0x6c, 0x21]);
+        body.extend(leb(statement * 11 % LOCALS));
+    }
+    body.push(0x0b);
+    let section = |id: u8, content: Vec<u8>| [vec![id], leb(content.len()), content].concat();
+    let code = [leb(1), leb(body.len()), body].concat();
+    let module = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, vec![1, 0x60, 0, 0]),
+        section(3, vec![1, 0]),
+        section(10, code),
+    ]
+    .concat();
+    [component, &section(1, module)].concat()
+}
+
+fn leb(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number & 0x7f).expect("seven bits");
+        number >>= 7;
+        bytes.push(if number == 0 { low } else { low | 0x80 });
+        if number == 0 {
+            return bytes;
+        }
+    }
+}
