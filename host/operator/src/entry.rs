@@ -413,8 +413,7 @@ impl EntryLoop {
     /// Keeps what became active; answers when to try again.
     async fn keep(&mut self) -> Option<Duration> {
         let (about, settings, module) = self.unkept.take()?;
-        let held = self.inlets.hold.borrow().as_ref().map(|hold| hold.revision.clone());
-        match self.revisions.keep(&about, &settings, &module, held.as_deref()).await {
+        match self.revisions.keep(&about, &settings, &module).await {
             Ok(()) => {}
             Err(error @ KeepError::TooLarge { .. }) => {
                 let (reason, message) = ("RevisionNotKept".to_owned(), error.to_string());

@@ -22,5 +22,8 @@ pub mod rollback;
 mod run;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 pub use identity::{Identity, IdentityError};
 pub use run::{Operator, OperatorError, Options, Readiness, run};

@@ -96,13 +96,12 @@ impl Revisions {
         }
     }
 
-    /// Keeps a revision that became active, and drops the oldest beyond ten; `held` is never dropped.
+    /// Keeps a revision that became active, and drops the oldest beyond ten.
     pub async fn keep(
         &self,
         about: &ActiveRevision,
         settings: &Settings,
         module: &Module,
-        held: Option<&str>,
     ) -> Result<(), KeepError> {
         let failed = |cause: String| KeepError::Failed {
             entry: self.entry.clone(),
@@ -133,7 +132,7 @@ impl Revisions {
             }
             Err(error) => return Err(failed(error.to_string())),
         }
-        self.prune(&about.revision, held).await.map_err(|error| failed(error.to_string()))
+        self.prune(&about.revision).await.map_err(|error| failed(error.to_string()))
     }
 
     /// Newest first.
@@ -163,11 +162,10 @@ impl Revisions {
         Ok(Kept { about, module, digest, settings })
     }
 
-    async fn prune(&self, active: &str, held: Option<&str>) -> Result<(), CallError> {
+    async fn prune(&self, active: &str) -> Result<(), CallError> {
         for old in self.list().await?.into_iter().skip(KEPT) {
             let labels = old.metadata.labels.unwrap_or_default();
-            let revision = labels.get(REVISION).map(String::as_str);
-            if revision == Some(active) || (held.is_some() && revision == held) {
+            if labels.get(REVISION).map(String::as_str) == Some(active) {
                 continue;
             }
             let only_this = DeleteParams::default()

@@ -1,0 +1,361 @@
+//! An entry over real components and a plain API server: what becomes active, and what people see of it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use egress_capabilities::HomeCluster;
+use egress_contract::{EntryName, Installation};
+use egress_runtime::{Runtime, RuntimeConfig};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::double::Double;
+use crate::{
+    cluster::Cluster,
+    config::read_entries,
+    core::store::{Inactive, Providers},
+    entries::{Entries, Shared},
+    events::Events,
+    health::Seen,
+    modules::Modules,
+    rollback,
+};
+
+const ENTRY: &str = "kubernetes";
+const HEALTH: &str = "/apis/egressproxies.dev/v1alpha1/providerhealths/kubernetes";
+const MOST: u64 = 8 << 20;
+
+static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+static GUEST: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let out = FOLDER.path().join("guest.wasm");
+    provider_encode::Guest::find(here, Some("kubernetes-provider")).unwrap().build(&out).unwrap();
+    std::fs::read(out).unwrap()
+});
+/// Compiled once for all tests: most of them change the config, not the component.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let cache_dir = Some(FOLDER.path().join("cache"));
+    Runtime::new(RuntimeConfig { cache_dir, ..RuntimeConfig::default() }).unwrap()
+});
+
+struct World {
+    api: Double,
+    dir: PathBuf,
+}
+
+/// One process over the world.
+struct Process {
+    entries: Entries,
+    api: Double,
+    _changes: mpsc::Receiver<String>,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let dir = FOLDER.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let world = Self { api: Double::default(), dir };
+        world.put("a.wasm", &GUEST);
+        world
+    }
+
+    fn put(&self, file: &str, bytes: &[u8]) {
+        let aside = self.dir.join("aside");
+        std::fs::write(&aside, bytes).unwrap();
+        std::fs::rename(aside, self.dir.join(file)).unwrap();
+    }
+
+    fn start(&self) -> Process {
+        let cluster = Cluster { client: self.api.client(), namespace: "system".to_owned() };
+        let (changes, told) = mpsc::channel(1024);
+        let entries = Entries::new(Shared {
+            modules: Modules::new(cluster.clone(), Some(self.dir.clone()), MOST),
+            events: Events::new(cluster.client.clone(), "test"),
+            cluster,
+            installation: Installation::new("installation"),
+            runtime: RUNTIME.clone(),
+            module_bytes: MOST,
+            // Nothing listens there: the place is down, and that is no fault of a component.
+            home: HomeCluster {
+                config: kube::Config::new("http://127.0.0.1:9".parse().unwrap()),
+                uid: "cluster".to_owned(),
+            },
+            config_map: "system/egress-providers".to_owned(),
+            changes,
+        });
+        entries.listed();
+        Process { entries, api: self.api.clone(), _changes: told }
+    }
+}
+
+/// An entry whose config differs by its image.
+fn text(file: &str, image: &str) -> String {
+    format!(
+        "module: {{ file: {file} }}\nconfig: {{ cluster: home, image: {image} }}\ngrants:\n  kubernetes:\n    \
+         clusters:\n      home:\n        operator: true\n        timeouts: {{ connectMs: 200, requestMs: 400 }}\n        \
+         rules: [{{ resources: [pods], verbs: [get], namespaces: [a] }}]\n"
+    )
+}
+
+impl Process {
+    fn apply(&self, text: &str) {
+        let data = [(ENTRY.to_owned(), text.to_owned())];
+        self.entries.apply(read_entries(data.iter().map(|(key, text)| (key, text))));
+    }
+
+    fn active(&self) -> Option<String> {
+        self.entries.active(ENTRY).ok().map(|active| active.revision)
+    }
+
+    /// Until the health shows what is wanted. It is the test's own deadline that would end it.
+    async fn shows(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            let health = self.api.object(HEALTH).unwrap_or_default();
+            if wanted(&health) {
+                return health;
+            }
+            assert!(std::time::Instant::now() < deadline, "{health:#}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The revision that becomes active after another.
+    async fn active_after(&self, before: Option<&str>) -> String {
+        let shown = self.shows(|health| {
+            let active = health["status"]["active"]["revision"].as_str();
+            active.is_some() && active != before
+        });
+        shown.await["status"]["active"]["revision"].as_str().unwrap().to_owned()
+    }
+
+    async fn kept(&self, count: usize) {
+        self.shows(|_| {
+            self.api.below("/api/v1/namespaces/system/configmaps/egress-revision-").len() == count
+        })
+        .await;
+    }
+
+    /// Tells the process what stands in the health's spec, as its watch would.
+    fn see_hold(&self) {
+        let hold = self.api.object(HEALTH).unwrap()["spec"]["hold"].clone();
+        let hold = serde_json::from_value(hold).unwrap();
+        self.entries.see(Seen::Hold(ENTRY.to_owned(), hold));
+    }
+
+    fn told(&self) -> Vec<String> {
+        let events = self.api.below("/apis/events.k8s.io/v1/namespaces/default/events/");
+        events.iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn entry() -> EntryName {
+    ENTRY.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_that_comes_later_is_taken_up_when_it_comes() {
+    let world = World::new("later");
+    let process = world.start();
+    process.apply(&text("b.wasm", "one"));
+    let health = process.shows(|health| health["status"]["refusal"]["reason"] == "FileMissing").await;
+    assert_eq!(health["status"]["refusal"]["stage"], "fetch");
+    assert_eq!(health["status"]["conditions"][0]["reason"], "NoRevision");
+    let Err(Inactive::Missing(why)) = process.entries.active(ENTRY) else { panic!() };
+    assert!(why.contains("b.wasm does not exist"), "{why}");
+
+    world.put("b.wasm", &GUEST);
+    let revision = process.active_after(None).await;
+    assert_eq!(process.active(), Some(revision));
+    let health = process.shows(|health| health["status"]["refusal"].is_null()).await;
+    assert_eq!(health["status"]["active"]["source"], "file b.wasm");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_is_told_once_and_what_was_active_goes_on() {
+    let world = World::new("refused");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let first = process.active_after(None).await;
+    let truncated = GUEST.get(..GUEST.len() / 2).unwrap();
+    world.put("a.wasm", truncated);
+    let health = process.shows(|health| health["status"]["refusal"]["stage"] == "parse").await;
+    assert_eq!(health["status"]["active"]["revision"], first.as_str());
+    assert_ne!(health["status"]["offered"], first.as_str());
+    world.put("a.wasm", b"");
+    process.shows(|health| health["status"]["refusal"]["reason"] == "Empty").await;
+    process.apply("module: { file: a.wasm }\nlimits: { memoryBytes: 0 }\nother: 1");
+    let health = process.shows(|health| health["status"]["refusal"]["stage"] == "entry").await;
+    assert_eq!(health["status"]["refusal"]["faults"].as_array().unwrap().len(), 2);
+    assert_eq!(process.active(), Some(first.clone()));
+
+    world.put("a.wasm", &GUEST);
+    process.apply(&text("a.wasm", "one"));
+    process.shows(|health| health["status"]["refusal"].is_null()).await;
+    assert_eq!(process.active(), Some(first));
+    let mut told = process.told();
+    told.sort_unstable();
+    assert_eq!(told, ["Activated", "Refused", "Refused", "Refused"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_whose_source_is_broken_takes_up_what_was_active_last() {
+    let world = World::new("fallback");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    process.apply(&text("a.wasm", "two"));
+    let two = process.active_after(Some(&one)).await;
+    process.kept(2).await;
+    drop(process);
+
+    world.put("a.wasm", b"not a component");
+    let process = world.start();
+    process.apply(&text("a.wasm", "two"));
+    let health = process.shows(|health| health["status"]["refusal"]["stage"] == "parse").await;
+    process.shows(|_| process.active().is_some()).await;
+    assert_eq!(process.active(), Some(two.clone()), "{health:#}");
+    let health = process.shows(|health| health["status"]["active"]["revision"] == two.as_str()).await;
+    assert_eq!(health["status"]["refusal"]["stage"], "parse", "the status still says what is wrong");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_shows_what_the_last_process_showed_until_it_knows_better() {
+    let world = World::new("restart");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    process.active_after(None).await;
+    let before =
+        process.shows(|health| health["status"]["places"][0]["reason"].as_str() != Some("unchecked")).await;
+    drop(process);
+    let process = world.start();
+    assert!(matches!(process.entries.active(ENTRY), Err(Inactive::Missing(_))), "no such entry");
+    process.apply(&text("a.wasm", "one"));
+    assert_eq!(process.entries.active(ENTRY).err(), Some(Inactive::Starting));
+    process.shows(|_| process.active().is_some()).await;
+    let after = process.shows(|_| process.api.count("PATCH", "/egress-revision-") > 1).await;
+    assert_eq!(after["status"]["active"], before["status"]["active"], "active since then, and not since now");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_lasts_over_a_start_and_until_the_source_offers_something_new() {
+    let world = World::new("rollback");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    process.apply(&text("a.wasm", "two"));
+    let two = process.active_after(Some(&one)).await;
+    process.kept(2).await;
+
+    let back = rollback::rollback(world.api.client(), "system", &entry(), None).await.unwrap();
+    assert_eq!((back.to.as_str(), back.from.as_deref()), (one.as_str(), Some(two.as_str())));
+    process.see_hold();
+    assert_eq!(process.active_after(Some(&two)).await, one);
+    drop(process);
+
+    let process = world.start();
+    process.apply(&text("a.wasm", "two"));
+    process.shows(|_| process.active().is_some()).await;
+    assert_eq!(process.active().as_ref(), Some(&one), "a start keeps the hold, and never ran the other");
+    let past = rollback::history(world.api.client(), "system", &entry()).await.unwrap();
+    let of = |revision: &str| past.iter().find(|past| past.about.revision == revision).unwrap();
+    assert!(of(&one).active && of(&one).held && of(&two).offered);
+
+    process.apply(&text("a.wasm", "three"));
+    let three = process.active_after(Some(&one)).await;
+    assert!(three != one && three != two);
+    process.shows(|health| health["spec"]["hold"].is_null()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ten_newest_revisions_are_kept() {
+    let world = World::new("kept");
+    let process = world.start();
+    let mut last = None;
+    let mut all = Vec::new();
+    for image in 0..12 {
+        process.apply(&text("a.wasm", &format!("image-{image}")));
+        let revision = process.active_after(last.as_deref()).await;
+        let kept = format!("/api/v1/namespaces/system/configmaps/egress-revision-{ENTRY}-{revision}");
+        process.shows(|_| process.api.object(&kept).is_some()).await;
+        process.kept((image + 1).min(10)).await;
+        all.push(revision.clone());
+        last = Some(revision);
+    }
+    let kept = rollback::history(world.api.client(), "system", &entry()).await.unwrap();
+    let kept: Vec<_> = kept.into_iter().map(|past| past.about.revision).collect();
+    let newest: Vec<_> = all.into_iter().rev().take(10).collect();
+    assert_eq!(kept, newest);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_entry_is_no_longer_shown_and_still_serves_what_it_made() {
+    let world = World::new("removed");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.entries.apply(read_entries([]));
+    process.shows(Value::is_null).await;
+    let active = process.entries.active(ENTRY).unwrap();
+    assert!(!active.listed && active.revision == one);
+    process.apply(&text("a.wasm", "two"));
+    process.active_after(None).await;
+    assert!(process.entries.active(ENTRY).unwrap().listed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_can_not_be_read_leaves_the_others_alone() {
+    let world = World::new("others");
+    let process = world.start();
+    let data = [
+        ("broken".to_owned(), "a: [".to_owned()),
+        ("missing".to_owned(), text("none.wasm", "one")),
+        (ENTRY.to_owned(), text("a.wasm", "one")),
+    ];
+    process.entries.apply(read_entries(data.iter().map(|(key, text)| (key, text))));
+    process.active_after(None).await;
+    let reason = |entry: &str| {
+        let health = process.api.object(&HEALTH.replace(ENTRY, entry)).unwrap();
+        health["status"]["refusal"]["reason"].clone()
+    };
+    assert_eq!((reason("broken"), reason("missing")), (json!("EntryUnreadable"), json!("FileMissing")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_fails_for_a_while_costs_nothing_but_time() {
+    let world = World::new("outage");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    world.api.set_broken(true);
+    process.apply(&text("a.wasm", "two"));
+    process.shows(|_| process.active().as_ref() != Some(&one)).await;
+    world.api.set_broken(false);
+    let two = process.active_after(Some(&one)).await;
+    assert_eq!(process.active(), Some(two));
+    process.kept(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unchanged_entry_is_neither_loaded_nor_written_again() {
+    let world = World::new("unchanged");
+    let process = Arc::new(world.start());
+    process.apply(&text("a.wasm", "one"));
+    process.active_after(None).await;
+    process.kept(1).await;
+    process.shows(|health| health["status"]["places"][0]["reason"] == "unreachable").await;
+    let writes = process.api.count("PATCH", "/providerhealths/");
+    // The same bytes in another file: seen, fetched, and found to be what runs.
+    world.put("a.wasm", &GUEST);
+    process.apply(&text("a.wasm", "one"));
+    world.put("c.wasm", &GUEST);
+    process.apply(&text("c.wasm", "one"));
+    process.shows(|health| health["status"]["active"]["source"] == "file c.wasm").await;
+    assert_eq!(process.api.count("PATCH", "/providerhealths/"), writes + 1);
+}

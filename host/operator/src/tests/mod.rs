@@ -1,0 +1,6 @@
+//! What the Kubernetes side promises, over a plain double of the API server and, ignored by default, over a
+//! real one.
+
+mod double;
+mod entries;
+mod real;
