@@ -67,6 +67,10 @@ e2e: ## As root: run the tests on a real cluster with a real node; the cluster s
 soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills
 
+.PHONY: bench
+bench: providers ## As root: measure, each figure beside its alternative; writes target/bench/summary.json.
+	@tests/bench/run.sh
+
 .PHONY: manifests
 manifests: ## Write deploy/crds anew, after a change of the resources.
 	$(CARGO) run --quiet --locked --package epo -- crd > deploy/crds/egressproxies.dev.yaml.new

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# run.sh : builds what is measured as a release, brings up an API server without a node, and measures.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+labs=tests/labs/k8s
+. "$labs/lib.sh"
+cluster bench
+need_root
+
+"$labs/install.sh"
+"$labs/build.sh"
+"$labs/up.sh" "$NAME" 20443
+trap '"$labs/down.sh" "$NAME"' EXIT
+say "building the operator and the benchmark as releases (5 minutes the first time)"
+cargo build --locked --release --package epo --package egress-bench
+release=${CARGO_TARGET_DIR:-target}/release
+"$release/bench" --epo "$release/epo" --kubeconfig "$ADMIN"

@@ -1,0 +1,127 @@
+//! `bench [--component FILE] [--out FILE]`: what a provider in a component costs, each figure beside its
+//! alternative, measured in the same run on the same machine. Nothing here decides a test.
+
+mod backend;
+mod live;
+mod loading;
+mod native;
+mod operation;
+mod plugin;
+mod report;
+mod waiting;
+mod ways;
+mod wire;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use backend::Backend;
+use egress_contract::Installation;
+use report::Report;
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}")]
+pub(crate) struct Failure {
+    what: &'static str,
+    why: String,
+}
+
+impl Failure {
+    pub(crate) fn new(what: &'static str, why: impl Into<String>) -> Self {
+        Self { what, why: why.into() }
+    }
+}
+
+/// What to measure.
+struct Options {
+    component: PathBuf,
+    out: PathBuf,
+    /// The release build of epo and a kubeconfig, for what needs an API server.
+    live: Option<live::Options>,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1).peekable();
+    let done = if args.next_if_eq("plugin").is_some() {
+        let (Some(own), Some(host)) = (args.next(), args.next()) else {
+            eprintln!("usage: bench plugin PLUGIN-SOCKET HOST-SOCKET");
+            return ExitCode::from(2);
+        };
+        plugin::serve(own.into(), host.into()).await
+    } else {
+        match options(args) {
+            Ok(options) => run(&options).await,
+            Err(usage) => {
+                eprintln!("bench: {usage}");
+                return ExitCode::from(2);
+            }
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options {
+        component: PathBuf::from("target/providers/kubernetes.wasm"),
+        out: PathBuf::from("target/bench/summary.json"),
+        live: None,
+    };
+    let (mut epo, mut kubeconfig) = (None, None);
+    while let Some(flag) = args.next() {
+        let value = args.next().map(PathBuf::from).ok_or(format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--component" => options.component = value,
+            "--out" => options.out = value,
+            "--epo" => epo = Some(value),
+            "--kubeconfig" => kubeconfig = Some(value),
+            _ => return Err(format!("{flag} is not known: --component, --out, --epo, --kubeconfig")),
+        }
+    }
+    options.live = match (epo, kubeconfig) {
+        (Some(epo), Some(kubeconfig)) => Some(live::Options { epo, kubeconfig }),
+        (None, None) => None,
+        _ => return Err("--epo and --kubeconfig go together".into()),
+    };
+    Ok(options)
+}
+
+async fn run(options: &Options) -> Result<(), Failure> {
+    let read = std::fs::read(&options.component);
+    let component = read.map_err(|error| {
+        Failure::new("the component", format!("{}: {error}", options.component.display()))
+    })?;
+    let folder =
+        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
+    let mut report = Report::default();
+    let installation = Installation::new("bench");
+
+    eprintln!("bench: loading, cold and from the cache");
+    let backend = Arc::new(Backend::default());
+    let slot = loading::measure(&mut report, &installation, &component, &backend, folder.path()).await?;
+    let Some(active) = slot.active() else {
+        return Err(Failure::new("the component", "did not become active"));
+    };
+
+    eprintln!("bench: creates, three ways");
+    ways::measure(&mut report, &installation, active.as_ref(), &backend, folder.path()).await?;
+
+    eprintln!("bench: instances that wait");
+    waiting::measure(&mut report, &installation, &component, folder.path()).await?;
+
+    match &options.live {
+        Some(live) => live::measure(&mut report, live, &component).await?,
+        None => eprintln!("bench: no --epo and --kubeconfig: what needs an API server is left out"),
+    }
+
+    report.print();
+    report.write(&options.out).map_err(|error| Failure::new("the summary", error.to_string()))?;
+    eprintln!("bench: written to {}", options.out.display());
+    Ok(())
+}
