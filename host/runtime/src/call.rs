@@ -8,10 +8,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::Instrument;
-use wasmtime::{Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{Store, StoreContextMut, UpdateDeadline, component::InstancePre};
 
 use crate::{
-    bindings::ProviderComponentPre,
+    bindings::ProviderComponentIndices,
     failure::{Failure, Stop},
     guest_log::GuestLog,
     limits::Limit,
@@ -35,7 +35,8 @@ pub(crate) struct Linked {
     pub(crate) revision: RevisionId,
     pub(crate) digest: Digest,
     pub(crate) setup: Arc<Setup>,
-    pub(crate) component: ProviderComponentPre<State>,
+    pub(crate) component: InstancePre<State>,
+    pub(crate) exports: ProviderComponentIndices,
     pub(crate) turns: Semaphore,
     /// Who is being created or deleted, in all revisions of the entry.
     pub(crate) targets: Locks,
@@ -87,7 +88,10 @@ impl Linked {
             Err(_) => Err(Failure::Limit { limit: O::WALL, waiting: meter.waiting() }),
         };
         record.used(&meter, &log);
-        outcome
+        match scrubber {
+            Some(scrubber) => outcome.map_err(|failure| failure.clean(&scrubber)),
+            None => outcome,
+        }
     }
 
     /// Creates and deletes of one name don't overlap, whichever revision they run on.
@@ -104,11 +108,12 @@ impl Linked {
     async fn guest<O: Operation>(&self, operation: &O, state: State) -> Result<O::Answer, Failure> {
         let (scrubber, log) = (state.scrubber.clone(), Arc::clone(&state.log));
         let mut store = self.store(state);
-        let raw = async {
-            let component = self.component.instantiate_async(&mut store).await?;
-            operation.call(&component, &mut store).await
-        };
-        let raw = raw.await.map_err(|error| Failure::from_wasmtime(&error, log.last_words()))?;
+        let failed = |error: wasmtime::Error| Failure::from_wasmtime(&error, log.last_words());
+        let instance = self.component.instantiate_async(&mut store).await.map_err(failed)?;
+        // Their types are compared only here: the contract's name does not vouch for its shape.
+        let exports = self.exports.load(&mut store, &instance);
+        let component = exports.map_err(|error| Failure::Mismatch(format!("{error:#}")))?;
+        let raw = operation.call(&component, &mut store).await.map_err(failed)?;
         if O::size(&raw) > self.setup.limits.answer_bytes {
             return Err(Failure::Limit { limit: Limit::AnswerBytes, waiting: None });
         }

@@ -24,6 +24,7 @@ use tokio::{
 use wasmtime::{Engine, component::Component};
 
 use crate::{
+    inspect::Inspection,
     locks::Locks,
     module::{Digest, Module},
     refusal::{Refusal, Stage},
@@ -35,8 +36,9 @@ pub(crate) const EXIT_OUT_OF_MEMORY: u8 = 12;
 /// What is kept of what the child says last.
 const STDERR_TAIL: usize = 2048;
 
-/// Machine code of one component, shared by every revision that uses it.
+/// One component and what is known of it, shared by every revision that uses it.
 pub(crate) struct Compiled {
+    pub(crate) inspection: Inspection,
     pub(crate) component: Component,
 }
 
@@ -56,10 +58,20 @@ impl Compiler {
         Self { engine, known: Mutex::default(), digests: Locks::default(), permits: Semaphore::new(at_once) }
     }
 
-    pub(crate) async fn compile(&self, runtime: &Runtime, module: &Module) -> Result<Arc<Compiled>, Refusal> {
+    /// What some revision uses already.
+    pub(crate) fn find(&self, digest: Digest) -> Option<Arc<Compiled>> {
+        self.known().get(&digest).and_then(Weak::upgrade)
+    }
+
+    pub(crate) async fn compile(
+        &self,
+        runtime: &Runtime,
+        module: &Module,
+        inspection: Inspection,
+    ) -> Result<Arc<Compiled>, Refusal> {
         let digest = module.digest();
         let _alone = self.digests.acquire(&digest.to_string()).await;
-        if let Some(known) = self.known().get(&digest).and_then(Weak::upgrade) {
+        if let Some(known) = self.find(digest) {
             return Ok(known);
         }
         let _permit =
@@ -70,7 +82,7 @@ impl Compiler {
             command.args(args);
             child(command, config, module).await?;
         }
-        let compiled = Arc::new(Compiled { component: self.load(config, module).await? });
+        let compiled = Arc::new(Compiled { inspection, component: self.load(config, module).await? });
         let mut known = self.known();
         known.retain(|_, compiled| compiled.strong_count() > 0);
         known.insert(digest, Arc::downgrade(&compiled));

@@ -8,7 +8,10 @@ use egress_contract::{EntryName, Error};
 use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
-use crate::limits::{Limit, Limits};
+use crate::{
+    limits::{Limit, Limits},
+    scrub::Scrubber,
+};
 
 /// Why the host ends a guest; travels through the guest's stack as an error.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,8 @@ pub(crate) enum Failure {
     Trap { words: String, last_words: Option<String> },
     /// The guest broke the contract.
     Violation(String),
+    /// An export has not the contract's shape.
+    Mismatch(String),
     /// Another call about the same target did not end in time.
     Busy { limit: Limit },
 }
@@ -61,6 +66,20 @@ impl Failure {
         Self::Trap { words, last_words }
     }
 
+    /// Without user-data. What a provider says is clean already; this is for what is said about it.
+    pub(crate) fn clean(mut self, scrubber: &Scrubber) -> Self {
+        match &mut self {
+            Self::Trap { words, last_words } => {
+                scrubber.string(words);
+                last_words.iter_mut().for_each(|said| scrubber.string(said));
+            }
+            Self::Violation(what) | Self::Mismatch(what) => scrubber.string(what),
+            Self::Limit { waiting, .. } => waiting.iter_mut().for_each(|what| scrubber.string(what)),
+            Self::Provider(_) | Self::Transfer | Self::Busy { .. } => {}
+        }
+        self
+    }
+
     /// Stable, for conditions and metrics.
     pub(crate) fn reason(&self) -> &str {
         match self {
@@ -68,7 +87,7 @@ impl Failure {
             Self::Limit { limit, .. } => limit.reason(),
             Self::Transfer => "limit-transfer",
             Self::Trap { .. } => "trap",
-            Self::Violation(_) => "contract-violation",
+            Self::Violation(_) | Self::Mismatch(_) => "contract-violation",
             Self::Busy { .. } => "busy",
         }
     }
@@ -81,6 +100,7 @@ impl Failure {
             Self::Transfer => "LimitTransfer",
             Self::Trap { .. } => "Trapped",
             Self::Violation(_) => "ContractViolation",
+            Self::Mismatch(_) => "InterfaceMismatch",
             Self::Busy { .. } => "Busy",
         }
     }
@@ -90,7 +110,7 @@ impl Failure {
         match self {
             Self::Provider(_) | Self::Busy { .. } | Self::Limit { waiting: Some(_), .. } => false,
             Self::Limit { limit, .. } => *limit != Limit::ConcurrentCalls,
-            Self::Transfer | Self::Trap { .. } | Self::Violation(_) => true,
+            Self::Transfer | Self::Trap { .. } | Self::Violation(_) | Self::Mismatch(_) => true,
         }
     }
 
@@ -131,6 +151,10 @@ impl Failure {
             Self::Violation(what) => {
                 format!("entry {entry}: the component broke the contract in {operation}: {what}; {WAY_OUT}")
             }
+            Self::Mismatch(what) => format!(
+                "entry {entry}: the component does not fit the contract of this host: {what}; build it again \
+                 against this host's wit/"
+            ),
             Self::Busy { limit } => format!(
                 "entry {entry}: another call about this instance did not end within {} ({}); it is tried again",
                 limit.key(),

@@ -51,15 +51,19 @@ impl GuestLog {
 
     /// One line, if there is room for it.
     pub(crate) fn write(&self, level: Level, message: &str, fields: &[(String, String)]) {
+        let counted = self.count();
+        // An error is remembered also when there is no room: what a panic says comes last.
+        if !counted && level != Level::Error {
+            return;
+        }
         let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let fields = self.clean(fields.join(" "));
         let message = self.clean(message.to_owned());
         let (message, fields) = (cut(&message, LONGEST_LINE), cut(&fields, LONGEST_LINE));
-        // Remembered also when there is no room: what a panic says comes last.
         if level == Level::Error {
-            self.remember(format!("{message} {fields}").trim_end());
+            self.remember(message, fields);
         }
-        if !self.count() {
+        if !counted {
             return;
         }
         let entry = self.entry.as_str();
@@ -92,8 +96,10 @@ impl GuestLog {
         self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, message: &str) {
-        let words = cut(message, LAST_WORDS).to_owned();
+    /// On one line, for a message.
+    fn remember(&self, message: &str, fields: &str) {
+        let words: Vec<&str> = message.split_whitespace().chain(fields.split_whitespace()).collect();
+        let words = cut(&words.join(" "), LAST_WORDS).to_owned();
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
     }
 

@@ -141,7 +141,7 @@ impl locks::HostLock for State {
                         () = setup.clock.sleep(wait) => None,
                     }
                 };
-                meter.wait(format!("locks.acquire of {name}"), acquire).await
+                meter.wait("locks.acquire".to_owned(), acquire).await
             }
         };
         let Some(held) = held else { return Ok(None) };

@@ -57,7 +57,7 @@ impl Default for Limits {
             delete_ms: 120_000,
             list_ms: 60_000,
             check_ms: 20_000,
-            configure_ms: 2_000,
+            configure_ms: 10_000,
             host_call_ms: 95_000,
             host_calls: 1_000,
             request_bytes: 8 * MIB,

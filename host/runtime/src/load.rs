@@ -6,22 +6,21 @@ use egress_contract::Description;
 use futures::{StreamExt, stream};
 use tokio::sync::Semaphore;
 use tracing::Instrument;
-use wasmtime::component::Linker;
 
 use crate::{
-    bindings::ProviderComponentPre,
+    bindings::ProviderComponentIndices,
     call::Linked,
     capability::SystemClock,
     compile::Compiled,
     failure::Failure,
-    imports, imports_kubernetes,
+    imports_kubernetes,
     inspect::{self, Inspection},
     limits::Limit,
     operations::{Check, Configure, Describe},
     refusal::{Refusal, Stage},
     revision::{Revision, RevisionId},
     slot::{Candidate, Slot},
-    state::{Setup, State},
+    state::Setup,
     telemetry,
 };
 
@@ -65,9 +64,9 @@ impl Load<'_> {
     async fn up_to_link(&self) -> Result<(Linked, Vec<String>), Refusal> {
         self.stage(Stage::Digest, async { self.digest() }).await?;
         let inspection = self.stage(Stage::Parse, self.parse()).await?;
-        let compiled = self.stage(Stage::Compile, self.compile()).await?;
-        let linked = self.stage(Stage::Link, async { self.link(&inspection, &compiled) }).await?;
-        Ok((linked, inspection.imports))
+        let compiled = self.stage(Stage::Compile, self.compile(inspection)).await?;
+        let linked = self.stage(Stage::Link, async { self.link(&compiled) }).await?;
+        Ok((linked, compiled.inspection.imports.clone()))
     }
 
     async fn stage<T>(
@@ -95,11 +94,17 @@ impl Load<'_> {
     }
 
     async fn parse(&self) -> Result<Inspection, Refusal> {
-        let bytes = Arc::clone(self.candidate.module.bytes());
-        let inspected = tokio::task::spawn_blocking(move || inspect::inspect(&bytes)).await;
-        let inspection = inspected.unwrap_or_else(|_| {
-            Err(Refusal::new(Stage::Parse, "Invalid", "the component can't be read: the validator panicked"))
-        })?;
+        let inspection = match self.slot.runtime.compiler().find(self.candidate.module.digest()) {
+            Some(known) => known.inspection.clone(),
+            None => {
+                let bytes = Arc::clone(self.candidate.module.bytes());
+                let inspected = tokio::task::spawn_blocking(move || inspect::inspect(&bytes)).await;
+                inspected.unwrap_or_else(|_| {
+                    let message = "the component can't be read: the validator panicked";
+                    Err(Refusal::new(Stage::Parse, "Invalid", message))
+                })?
+            }
+        };
         let most = self.candidate.limits.instances;
         if inspection.core_instances > most.into() {
             return Err(Refusal::new(
@@ -117,34 +122,27 @@ impl Load<'_> {
         Ok(inspection)
     }
 
-    async fn compile(&self) -> Result<Arc<Compiled>, Refusal> {
+    async fn compile(&self, inspection: Inspection) -> Result<Arc<Compiled>, Refusal> {
         let runtime = &self.slot.runtime;
-        runtime.compiler().compile(runtime, &self.candidate.module).await
+        runtime.compiler().compile(runtime, &self.candidate.module, inspection).await
     }
 
-    fn link(&self, inspection: &Inspection, compiled: &Compiled) -> Result<Linked, Refusal> {
-        for import in &inspection.imports {
+    fn link(&self, compiled: &Compiled) -> Result<Linked, Refusal> {
+        for import in &compiled.inspection.imports {
             self.granted(import)?;
         }
         let slot = self.slot;
-        let mut linker = Linker::<State>::new(slot.runtime.engine());
+        let mut linker = slot.runtime.linker();
         let prepared = (|| {
-            imports::link(&mut linker)?;
             if self.candidate.lent.kubernetes.is_some() {
                 imports_kubernetes::link(&mut linker)?;
             }
-            ProviderComponentPre::new(linker.instantiate_pre(&compiled.component)?)
+            let component = linker.instantiate_pre(&compiled.component)?;
+            let exports = ProviderComponentIndices::new(&component)?;
+            Ok((component, exports))
         })();
-        let component = prepared.map_err(|error: wasmtime::Error| {
-            Refusal::new(
-                Stage::Link,
-                "InterfaceMismatch",
-                format!(
-                    "entry {}: the component does not fit the contract {} of this host: {error:#}; build it \
-                     again against this host's wit/",
-                    slot.entry, inspection.contract
-                ),
-            )
+        let (component, exports) = prepared.map_err(|error: wasmtime::Error| {
+            self.refusal(Stage::Link, &Failure::Mismatch(format!("{error:#}")), "")
         })?;
         let Candidate { module, config, lent, limits, legacy, .. } = &self.candidate;
         let setup = Setup {
@@ -163,6 +161,7 @@ impl Load<'_> {
             digest: module.digest(),
             setup: Arc::new(setup),
             component,
+            exports,
             turns: Semaphore::new(turns.clamp(1, Semaphore::MAX_PERMITS)),
             targets: slot.targets.clone(),
         })
@@ -261,6 +260,8 @@ impl Load<'_> {
     }
 
     fn refusal(&self, stage: Stage, failure: &Failure, operation: &str) -> Refusal {
+        // wasmtime compares the shapes of exports only when it has an instance.
+        let stage = if matches!(failure, Failure::Mismatch(_)) { Stage::Link } else { stage };
         let message = failure.message(&self.slot.entry, operation, &self.candidate.limits);
         Refusal::new(stage, failure.refusal(), message)
     }

@@ -21,6 +21,7 @@ use crate::{
 
 const LONGEST_PROGRESS: usize = 4096;
 const LONGEST_ID: usize = 1024;
+const MOST_PLACES: usize = 1_000;
 const LONGEST_REASON: usize = 64;
 const POLL_MS: std::ops::RangeInclusive<u32> = 100..=300_000;
 /// What one item or pair takes apart from its text.
@@ -255,6 +256,9 @@ impl Operation for Configure<'_> {
                 Ok(Err(faults.into_iter().map(fault).collect()))
             }
             Ok(places) => {
+                if places.len() > MOST_PLACES {
+                    return broken(format!("an entry may have {MOST_PLACES} places, not {}", places.len()));
+                }
                 let mut known = std::collections::HashSet::new();
                 for place in &places {
                     if place.is_empty() || place.len() > LONGEST_ID || !known.insert(place.as_str()) {

@@ -11,12 +11,14 @@ use std::{
     time::Duration,
 };
 
-use wasmtime::{Cache, CacheConfig, Config, Engine};
+use wasmtime::{Cache, CacheConfig, Config, Engine, component::Linker};
 
 use crate::{
     compile::{self, Compiler},
+    imports,
     module::Module,
     refusal::Refusal,
+    state::State,
 };
 
 /// How often a guest that computes is looked at: what a limit on its time is exact to.
@@ -112,9 +114,10 @@ pub struct Runtime {
 }
 
 struct Inner {
-    engine: Engine,
     config: RuntimeConfig,
     compiler: Compiler,
+    /// What every component gets, linked once: entries only add what they lend.
+    linker: Linker<State>,
     _ticker: Ticker,
 }
 
@@ -127,7 +130,9 @@ impl Runtime {
         let (engine, _) = engine(&config)?;
         let ticker = Ticker::start(engine.clone()).map_err(RuntimeError::Thread)?;
         let compiler = Compiler::new(engine.clone());
-        Ok(Self { inner: Arc::new(Inner { engine, config, compiler, _ticker: ticker }) })
+        let mut linker = Linker::new(&engine);
+        imports::link(&mut linker).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
+        Ok(Self { inner: Arc::new(Inner { config, compiler, linker, _ticker: ticker }) })
     }
 
     /// Unpacks a module to at most what the config allows.
@@ -141,8 +146,8 @@ impl Runtime {
         compile::warm_cache(config, component)
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
+    pub(crate) fn linker(&self) -> Linker<State> {
+        self.inner.linker.clone()
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {
@@ -163,9 +168,9 @@ pub(crate) fn engine(config: &RuntimeConfig) -> Result<(Engine, Option<Cache>), 
         // Exports are lifted synchronously: concurrency inside a component would only cost.
         .concurrency_support(false)
         // Memory is mapped as it grows: thousands of instances fit, and no small host runs out of
-        // addresses.
+        // addresses. A guest that grows by little is not copied each time.
         .memory_reservation(0)
-        .memory_reservation_for_growth(1024 * 1024)
+        .memory_reservation_for_growth(16 * 1024 * 1024)
         .memory_guard_size(64 * 1024)
         .guard_before_linear_memory(false);
     let cache = config.cache_dir.as_ref().map(|dir| cache(dir.clone())).transpose()?;

@@ -258,5 +258,5 @@ pub(crate) fn refused(entry: &EntryName, digest: Digest, refusal: &Refusal) {
         "entry" => entry.to_string(), "stage" => stage, "reason" => reason
     )
     .increment(1);
-    warn!(%entry, %digest, stage, reason, message = refusal.message, "candidate refused");
+    warn!(%entry, %digest, stage, reason, cause = refusal.message, "candidate refused");
 }

@@ -6,6 +6,7 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use egress_runtime::capability::{
@@ -21,6 +22,28 @@ type Key = (String, String, String);
 pub struct Cluster {
     objects: Mutex<BTreeMap<Key, Value>>,
     calls: AtomicU64,
+    /// What does not come back until it is released.
+    stalling: Mutex<Option<&'static str>>,
+    stalled: AtomicU64,
+    released: Gate,
+    /// How long a call takes that is about an object.
+    latency: Duration,
+}
+
+/// Shut until it is opened, then open for ever.
+struct Gate(tokio::sync::Semaphore);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(tokio::sync::Semaphore::new(0))
+    }
+}
+
+impl Gate {
+    async fn pass(&self) {
+        // An error says that it was opened.
+        let _ = self.0.acquire().await;
+    }
 }
 
 #[allow(dead_code, reason = "the example uses half of it")]
@@ -39,8 +62,52 @@ impl Cluster {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn call(&self) {
+    /// One object.
+    pub fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.objects().get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// From now on, calls of this name do not come back.
+    pub fn stall(&self, call: &'static str) {
+        *self.stalling.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+    }
+
+    /// One whose calls about objects take so long.
+    pub fn slow(self, latency: Duration) -> Self {
+        Self { latency, ..self }
+    }
+
+    /// How many calls hang now.
+    pub fn stalled(&self) -> u64 {
+        self.stalled.load(Ordering::SeqCst)
+    }
+
+    /// Lets all of them go on, and all that come.
+    pub fn release(&self) {
+        self.released.0.close();
+    }
+
+    async fn call(&self, call: &str) {
+        /// Also a call that is given up on does not hang any more.
+        struct Hanging<'a>(&'a AtomicU64);
+        impl Drop for Hanging<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
         self.calls.fetch_add(1, Ordering::SeqCst);
+        let stalling = *self.stalling.lock().unwrap_or_else(PoisonError::into_inner);
+        if stalling == Some(call) {
+            self.stalled.fetch_add(1, Ordering::SeqCst);
+            let _hanging = Hanging(&self.stalled);
+            self.released.pass().await;
+        }
+        if self.latency.is_zero() || call == "about" {
+            // As at a real one: the answer comes later.
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(self.latency).await;
+        }
     }
 }
 
@@ -67,7 +134,7 @@ fn not_found(name: &str) -> KubernetesFailure {
 #[async_trait::async_trait]
 impl Kubernetes for Cluster {
     async fn about(&self, _cluster: &str) -> Result<Server, KubernetesFailure> {
-        self.call();
+        self.call("about").await;
         Ok(Server { version: "v1.36.3".to_owned(), home: true, user: "test".to_owned() })
     }
 
@@ -78,9 +145,7 @@ impl Kubernetes for Cluster {
         namespace: &str,
         name: &str,
     ) -> Result<Value, KubernetesFailure> {
-        self.call();
-        // As a real one would: the answer comes later.
-        tokio::task::yield_now().await;
+        self.call("get").await;
         let objects = self.objects();
         objects.get(&key(resource, namespace, name)).cloned().ok_or_else(|| not_found(name))
     }
@@ -92,7 +157,7 @@ impl Kubernetes for Cluster {
         namespace: &str,
         _options: &ListOptions,
     ) -> Result<Value, KubernetesFailure> {
-        self.call();
+        self.call("list").await;
         let objects = self.objects();
         let items: Vec<&Value> = objects
             .iter()
@@ -105,7 +170,7 @@ impl Kubernetes for Cluster {
     }
 
     async fn allowed(&self, _cluster: &str, _access: &Access) -> Result<bool, KubernetesFailure> {
-        self.call();
+        self.call("allowed").await;
         Ok(true)
     }
 
@@ -116,8 +181,7 @@ impl Kubernetes for Cluster {
         namespace: &str,
         mut body: Value,
     ) -> Result<Value, KubernetesFailure> {
-        self.call();
-        tokio::task::yield_now().await;
+        self.call("create").await;
         let metadata = body.pointer_mut("/metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return Err(status(422, "Invalid", "no metadata".to_owned())) };
         let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -139,7 +203,7 @@ impl Kubernetes for Cluster {
         _kind: PatchKind,
         body: Value,
     ) -> Result<Value, KubernetesFailure> {
-        self.call();
+        self.call("patch").await;
         self.objects().insert(key(resource, namespace, name), body.clone());
         Ok(body)
     }
@@ -152,8 +216,7 @@ impl Kubernetes for Cluster {
         name: &str,
         _options: &DeleteOptions,
     ) -> Result<Value, KubernetesFailure> {
-        self.call();
-        tokio::task::yield_now().await;
+        self.call("delete").await;
         let mut objects = self.objects();
         objects.remove(&key(resource, namespace, name)).ok_or_else(|| not_found(name))
     }
