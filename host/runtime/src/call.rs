@@ -12,6 +12,7 @@ use wasmtime::{Store, StoreContextMut, UpdateDeadline, component::InstancePre};
 
 use crate::{
     bindings::ProviderComponentIndices,
+    compile::Compiled,
     failure::{Failure, Stop},
     guest_log::GuestLog,
     limits::Limit,
@@ -37,6 +38,8 @@ pub(crate) struct Linked {
     pub(crate) setup: Arc<Setup>,
     pub(crate) component: InstancePre<State>,
     pub(crate) exports: ProviderComponentIndices,
+    /// As long as somebody keeps it, the same bytes need not be compiled again.
+    pub(crate) compiled: Arc<Compiled>,
     pub(crate) turns: Semaphore,
     /// Who is being created or deleted, in all revisions of the entry.
     pub(crate) targets: Locks,

@@ -49,24 +49,23 @@ pub(crate) struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) async fn run(self) -> Result<Revision, Refusal> {
-        let (linked, imports) = self.up_to_link().await?;
+        let linked = self.up_to_link().await?;
         let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
         self.stage(Stage::Check, self.check(&linked, &places)).await?;
-        Ok(Revision { linked, description, places, imports })
+        Ok(Revision { linked, description, places })
     }
 
     /// As far as a component goes without a config.
     pub(crate) async fn describe(self) -> Result<Description, Refusal> {
-        let (linked, _) = self.up_to_link().await?;
+        let linked = self.up_to_link().await?;
         self.stage(Stage::Configure, self.description(&linked)).await
     }
 
-    async fn up_to_link(&self) -> Result<(Linked, Vec<String>), Refusal> {
+    async fn up_to_link(&self) -> Result<Linked, Refusal> {
         self.stage(Stage::Digest, async { self.digest() }).await?;
         let inspection = self.stage(Stage::Parse, self.parse()).await?;
         let compiled = self.stage(Stage::Compile, self.compile(inspection)).await?;
-        let linked = self.stage(Stage::Link, async { self.link(&compiled) }).await?;
-        Ok((linked, compiled.inspection.imports.clone()))
+        self.stage(Stage::Link, async { self.link(compiled) }).await
     }
 
     async fn stage<T>(
@@ -127,7 +126,7 @@ impl Load<'_> {
         runtime.compiler().compile(runtime, &self.candidate.module, inspection).await
     }
 
-    fn link(&self, compiled: &Compiled) -> Result<Linked, Refusal> {
+    fn link(&self, compiled: Arc<Compiled>) -> Result<Linked, Refusal> {
         for import in &compiled.inspection.imports {
             self.granted(import)?;
         }
@@ -162,6 +161,7 @@ impl Load<'_> {
             setup: Arc::new(setup),
             component,
             exports,
+            compiled,
             turns: Semaphore::new(turns.clamp(1, Semaphore::MAX_PERMITS)),
             targets: slot.targets.clone(),
         })

@@ -76,7 +76,6 @@ pub struct Revision {
     pub(crate) linked: Linked,
     pub(crate) description: Description,
     pub(crate) places: Vec<String>,
-    pub(crate) imports: Vec<String>,
 }
 
 impl fmt::Debug for Revision {
@@ -108,7 +107,7 @@ impl Revision {
     }
     /// The interfaces that the component imports.
     pub fn imports(&self) -> &[String] {
-        &self.imports
+        &self.linked.compiled.inspection.imports
     }
     /// What its calls may use.
     pub fn limits(&self) -> &Limits {

@@ -1,10 +1,11 @@
 //! Whatever reaches a log, a span or a metric on this thread, so that tests can look for it there.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, HashMap},
     fmt::{Debug, Write},
     sync::{
-        Arc, Mutex,
+        Arc, LazyLock, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,7 +15,6 @@ use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
-    subscriber::DefaultGuard,
 };
 use tracing_subscriber::{Layer, layer::Context, prelude::*, registry::LookupSpan};
 
@@ -37,12 +37,34 @@ pub struct Capture {
     events: Arc<Mutex<Vec<Seen>>>,
 }
 
+thread_local! {
+    static CURRENT: RefCell<Option<Capture>> = const { RefCell::new(None) };
+}
+
+/// One for all tests, since each place in the code asks its subscribers only once whether they care: with
+/// one for each test, a place that is first reached between two of them may be lost to both.
+static SUBSCRIBER: LazyLock<()> = LazyLock::new(|| tracing_subscriber::registry().with(ThisThread).init());
+
+/// Captures no more when it is dropped.
+pub struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+    }
+}
+
 impl Capture {
-    /// Until the guard is dropped, everything at every level.
-    pub fn start() -> (Self, DefaultGuard) {
+    /// Until the guard is dropped, everything at every level on this thread.
+    pub fn start() -> (Self, Guard) {
+        LazyLock::force(&SUBSCRIBER);
         let capture = Self::default();
-        let guard = tracing_subscriber::registry().with(capture.clone()).set_default();
-        (capture, guard)
+        CURRENT.set(Some(capture.clone()));
+        (capture, Guard)
+    }
+
+    fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
     }
 
     /// Those that are closed.
@@ -80,35 +102,41 @@ impl Visit for Visitor<'_> {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
+struct ThisThread;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ThisThread {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(capture) = Capture::current() else { return };
         let mut fields = Fields::new();
         attributes.record(&mut Visitor(&mut fields));
         let parent = context.span(id).and_then(|span| span.parent()).map(|span| span.name().to_owned());
         let metadata = attributes.metadata();
         let seen = Seen { name: metadata.name().to_owned(), level: *metadata.level(), fields, parent };
-        self.open.lock().unwrap().insert(id.into_u64(), seen);
+        capture.open.lock().unwrap().insert(id.into_u64(), seen);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
-        if let Some(span) = self.open.lock().unwrap().get_mut(&id.into_u64()) {
+        let Some(capture) = Capture::current() else { return };
+        if let Some(span) = capture.open.lock().unwrap().get_mut(&id.into_u64()) {
             values.record(&mut Visitor(&mut span.fields));
         }
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        if let Some(closed) = self.open.lock().unwrap().remove(&id.into_u64()) {
-            self.closed.lock().unwrap().push(closed);
+        let Some(capture) = Capture::current() else { return };
+        if let Some(closed) = capture.open.lock().unwrap().remove(&id.into_u64()) {
+            capture.closed.lock().unwrap().push(closed);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let Some(capture) = Capture::current() else { return };
         let mut fields = Fields::new();
         event.record(&mut Visitor(&mut fields));
         let name = fields.remove("message").unwrap_or_default();
         let parent = context.event_span(event).map(|span| span.name().to_owned());
         let level = *event.metadata().level();
-        self.events.lock().unwrap().push(Seen { name, level, fields, parent });
+        capture.events.lock().unwrap().push(Seen { name, level, fields, parent });
     }
 }
 
