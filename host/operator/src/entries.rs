@@ -159,7 +159,7 @@ impl Entries {
             if let Some(ending) = ending {
                 let _ = ending.await;
             }
-            run.run().await;
+            run.again_and_again().await;
         });
         Known { slot, asked, hold, gone, view, task: Some(AbortOnDropHandle::new(task)) }
     }
@@ -180,6 +180,7 @@ impl Known {
 }
 
 /// What the tasks of one entry are made of.
+#[derive(Clone)]
 struct Run {
     shared: Arc<Shared>,
     entry: EntryName,
@@ -191,6 +192,14 @@ struct Run {
 }
 
 impl Run {
+    /// A fault of the operator that ends an entry's tasks is neither to end the others nor to stay.
+    async fn again_and_again(self) {
+        while let Err(error) = AbortOnDropHandle::new(tokio::spawn(self.clone().run())).await {
+            error!(entry = %self.entry, %error, "the tasks of an entry broke down; they are begun again");
+            tokio::time::sleep(READ_AGAIN).await;
+        }
+    }
+
     async fn run(self) {
         let Self { shared, entry, slot, asked, hold, gone, view } = self;
         let before = loop {

@@ -70,6 +70,8 @@ pub struct Keeper {
     /// What was written last; none when that is unknown.
     written: Option<ProviderHealthStatus>,
     about: Option<ObjectReference>,
+    /// A hold that is over and still stands in the spec.
+    over: Option<Hold>,
 }
 
 /// What was left of the last process' health object.
@@ -91,7 +93,16 @@ impl Keeper {
         let about = before.as_ref().map(|found| found.object_ref(&()));
         let written = before.and_then(|found| found.status);
         let places = Places::new(written.as_ref().map(|status| status.places.clone()).unwrap_or_default());
-        Self { entry, api: Api::all(cluster.client.clone()), events, inlets, places, written, about }
+        Self {
+            entry,
+            api: Api::all(cluster.client.clone()),
+            events,
+            inlets,
+            places,
+            written,
+            about,
+            over: None,
+        }
     }
 
     /// Until the entry is removed: then its object goes, too.
@@ -102,7 +113,7 @@ impl Keeper {
             tokio::select! {
                 changed = self.inlets.view.changed() => if changed.is_err() { return },
                 Some(notice) = self.inlets.notices.recv() => self.tell(notice).await,
-                Some(hold) = self.inlets.holds_over.recv() => self.clear(&hold).await,
+                Some(hold) = self.inlets.holds_over.recv() => self.over = Some(hold),
                 Some((place, answer)) = self.places.answers.recv() => self.places.learn(&place, answer),
                 gone = self.inlets.gone.changed() => {
                     if gone.is_err() { return }
@@ -136,6 +147,10 @@ impl Keeper {
     }
 
     async fn write(&mut self) -> Result<(), CallError> {
+        if let Some(hold) = self.over.clone() {
+            self.clear(&hold).await?;
+            self.over = None;
+        }
         let view = self.inlets.view.borrow().clone();
         let before = self.written.clone().unwrap_or_default();
         let status = status(&view, self.places.show(), &before.conditions);
@@ -194,21 +209,15 @@ impl Keeper {
     }
 
     /// Only the hold that is over: a newer one stays.
-    async fn clear(&mut self, hold: &Hold) {
-        let cleared = async {
-            let Some(found) = call(self.api.get_opt(self.entry.as_str())).await? else { return Ok(()) };
-            if found.spec.hold.as_ref() != Some(hold) {
-                return Ok(());
-            }
-            let version = found.resource_version();
-            let patch = Patch::Merge(json!({
-                "metadata": { "resourceVersion": version }, "spec": { "hold": null }
-            }));
-            call(self.api.patch(self.entry.as_str(), &PatchParams::default(), &patch)).await.map(drop)
-        };
-        if let Err(error) = cleared.await {
-            warn!(entry = %self.entry, %error, "a hold that is over was not cleared; it is tried again at the next pass");
+    async fn clear(&self, hold: &Hold) -> Result<(), CallError> {
+        let Some(found) = call(self.api.get_opt(self.entry.as_str())).await? else { return Ok(()) };
+        if found.spec.hold.as_ref() != Some(hold) {
+            return Ok(());
         }
+        let version = found.resource_version();
+        let patch =
+            Patch::Merge(json!({ "metadata": { "resourceVersion": version }, "spec": { "hold": null } }));
+        call(self.api.patch(self.entry.as_str(), &PatchParams::default(), &patch)).await.map(drop)
     }
 
     async fn remove(mut self) {
