@@ -17,10 +17,13 @@ mod kube_store;
 mod lend;
 mod modules;
 mod providers;
+mod proxies;
+mod queue;
 mod revisions;
 pub mod rollback;
 mod run;
 mod view;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

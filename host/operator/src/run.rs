@@ -22,12 +22,11 @@ use tracing::{info, warn};
 use crate::{
     api::{ProviderHealth, Proxy},
     cluster::{CallError, Cluster, call},
-    controller::{Controller, Noting, Waiting, wake_waiting, wakes},
+    controller::{self, Controller},
     core::{
         backoff::{Dice, Pace},
         clock::SystemClock,
         reconcile::{Reconciler, Setup},
-        store::ProxyKey,
     },
     entries::{Entries, Shared},
     events::Events,
@@ -36,6 +35,8 @@ use crate::{
     kube_store::KubeStore,
     modules::Modules,
     providers,
+    proxies::{self, Change},
+    waiting::{Noting, Waiting},
 };
 
 /// What an operator is given.
@@ -54,7 +55,7 @@ pub struct Options {
     pub runtime: RuntimeConfig,
     /// How the loops pace themselves.
     pub pace: Pace,
-    /// Passes at once, in each watched namespace.
+    /// Passes at once.
     pub concurrency: u16,
     /// How long a stop waits for what is in flight.
     pub grace: Duration,
@@ -189,7 +190,7 @@ impl Operator {
         let entries = Arc::new(Entries::new(self.shared(events.clone(), changes)));
         let mut loops = JoinSet::new();
         self.start_entries(&mut loops, &entries, &events);
-        let passes = self.start_controllers(&mut loops, &entries, events, changed, &stop);
+        let passes = self.start_controller(&mut loops, &entries, events, changed, stop.clone());
         info!(
             installation = self.identity.installation.hash(),
             cluster = self.identity.cluster,
@@ -204,7 +205,7 @@ impl Operator {
         }
         self.readiness.send_modify(|readiness| readiness.stopping = true);
         info!(grace = ?self.options.grace, "the operator stops; what is in flight may end");
-        if tokio::time::timeout(self.options.grace, ended(passes)).await.is_err() {
+        if tokio::time::timeout(self.options.grace, passes.cancelled()).await.is_err() {
             warn!("calls in flight were given up; the next start goes on where they were");
         }
         Ok(())
@@ -253,15 +254,15 @@ impl Operator {
         });
     }
 
-    /// One controller for each watched namespace; their ends are what a stop waits for.
-    fn start_controllers(
+    /// Answers what is cancelled when the last pass has ended.
+    fn start_controller(
         &self,
         loops: &mut JoinSet<&'static str>,
         entries: &Arc<Entries>,
         events: Events,
-        changed: mpsc::Receiver<String>,
-        stop: &CancellationToken,
-    ) -> watch::Receiver<usize> {
+        entries_changed: mpsc::Receiver<String>,
+        stop: CancellationToken,
+    ) -> CancellationToken {
         let waiting = Arc::new(Waiting::default());
         let store = Noting::new(KubeStore::new(self.cluster.client.clone(), events), Arc::clone(&waiting));
         let setup = Setup {
@@ -270,45 +271,38 @@ impl Operator {
             clock: Arc::new(SystemClock),
             dice: Dice::seeded(rand::random()),
         };
-        let reconciler = Arc::new(Reconciler::new(store, Arc::clone(entries), setup));
+        let reconciler = Reconciler::new(store, Arc::clone(entries), setup);
+        let controller = Controller::new(reconciler, waiting, self.options.concurrency);
+        let inlets =
+            controller::Inlets { proxies: self.start_proxy_watches(loops), entries: entries_changed };
+        let (ended, readiness) = (CancellationToken::new(), self.readiness.clone());
+        let end = ended.clone().drop_guard();
+        loops.spawn(async move {
+            let _end = end;
+            let listed = || {
+                readiness.send_modify(|readiness| readiness.unlisted = readiness.unlisted.saturating_sub(1))
+            };
+            controller.run(inlets, stop, listed).await;
+            "that looks after Proxies"
+        });
+        ended
+    }
+
+    fn start_proxy_watches(&self, loops: &mut JoinSet<&'static str>) -> mpsc::Receiver<Change> {
+        let (changes, told) = mpsc::channel(1024);
         let scopes: Vec<Option<String>> = match self.options.watch.as_slice() {
             [] => vec![None],
             namespaces => namespaces.iter().cloned().map(Some).collect(),
         };
-        let running = watch::Sender::new(scopes.len());
-        let left = running.subscribe();
-        let mut wake: Vec<(Option<String>, mpsc::Sender<ProxyKey>)> = Vec::new();
         for scope in scopes {
-            let (woken, wakes) = wakes();
-            wake.push((scope.clone(), woken));
-            let controller = Controller {
-                reconciler: Arc::clone(&reconciler),
-                waiting: Arc::clone(&waiting),
-                concurrency: self.options.concurrency,
-            };
-            let (client, stop, running) = (self.cluster.client.clone(), stop.clone(), running.clone());
-            let readiness = self.readiness.clone();
+            let (client, changes) = (self.cluster.client.clone(), changes.clone());
             loops.spawn(async move {
-                let listed = || {
-                    readiness
-                        .send_modify(|readiness| readiness.unlisted = readiness.unlisted.saturating_sub(1))
-                };
-                controller.run(client, scope.as_deref(), wakes, stop, listed).await;
-                running.send_modify(|running| *running = running.saturating_sub(1));
-                "that looks after Proxies"
+                proxies::watch(client, scope, changes).await;
+                "that watches Proxies"
             });
         }
-        loops.spawn(async move {
-            wake_waiting(waiting, changed, wake).await;
-            "that wakes what waits for an entry"
-        });
-        left
+        told
     }
-}
-
-async fn ended(mut running: watch::Receiver<usize>) {
-    // An error means that the last controller is gone.
-    let _ = running.wait_for(|running| *running == 0).await;
 }
 
 fn why_ended(ended: Result<&'static str, tokio::task::JoinError>) -> OperatorError {
