@@ -133,6 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_by_the_last_process_is_no_word_on_the_entry_now() {
+        let entry =
+            InvalidEntry { reason: "EntryInvalid", message: "mend it".to_owned(), faults: Vec::new() };
+        let status =
+            ProviderHealthStatus { refusal: Some(invalid(&entry)), ..ProviderHealthStatus::default() };
+        let view = View::from_before(status);
+        assert_eq!(view.why_not_active(), Inactive::Starting);
+        let Inactive::Missing(why) = (View { settled: true, ..view }).why_not_active() else { panic!() };
+        assert!(why.contains("EntryInvalid") && why.contains("mend it"), "{why}");
+    }
+
+    #[test]
     fn the_same_refusal_later_is_the_same() {
         let entry = InvalidEntry { reason: "EntryInvalid", message: "m".to_owned(), faults: Vec::new() };
         let first = invalid(&entry);

@@ -50,7 +50,7 @@ struct World {
 struct Process {
     entries: Entries,
     api: Double,
-    _changes: mpsc::Receiver<String>,
+    changes: mpsc::Receiver<String>,
 }
 
 impl World {
@@ -87,7 +87,7 @@ impl World {
             changes,
         });
         entries.listed();
-        Process { entries, api: self.api.clone(), _changes: told }
+        Process { entries, api: self.api.clone(), changes: told }
     }
 }
 
@@ -159,8 +159,9 @@ fn entry() -> EntryName {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_that_comes_later_is_taken_up_when_it_comes() {
     let world = World::new("later");
-    let process = world.start();
+    let mut process = world.start();
     process.apply(&text("b.wasm", "one"));
+    assert_eq!(process.changes.recv().await.as_deref(), Some(ENTRY), "those who wait hear why");
     let health = process.shows(|health| health["status"]["refusal"]["reason"] == "FileMissing").await;
     assert_eq!(health["status"]["refusal"]["stage"], "fetch");
     assert_eq!(health["status"]["conditions"][0]["reason"], "NoRevision");
