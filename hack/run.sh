@@ -26,8 +26,10 @@ case ${1:-} in
   '') ;;
   stop | down)
     end epo 40
-    end hello 1
-    [ "$1" = stop ] || "$labs/down.sh" "$NAME"
+    if [ "$1" = down ]; then
+      end hello 1
+      "$labs/down.sh" "$NAME"
+    fi
     exit 0
     ;;
   *) die "usage: run.sh [stop|down]" ;;

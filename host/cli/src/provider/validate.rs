@@ -20,7 +20,7 @@ Examples:
   epo provider validate target/providers/kubernetes.wasm
 
   # would the operator take it up with this entry?
-  epo provider validate target/providers/kubernetes.wasm --config deploy/samples/entry.yaml
+  epo provider validate target/providers/kubernetes.wasm --config kubernetes.yaml
 
 It asks no backend and no cluster. It exits with 3 when the operator would refuse it.")]
 pub struct Validate {
