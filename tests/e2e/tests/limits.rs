@@ -58,25 +58,21 @@ async fn each_is_told_with_its_key_and_value_in_the_status() {
     let site = Site::new(&lab, "limit", 1).await;
     site.put_module(&misbehaving()).await;
     let limits = all();
-    let name = |limit: &Limit| {
-        format!("{}-{}", site.entry, limit.key.to_lowercase())[..20].trim_end_matches('-').to_owned()
-    };
-    let entries: Vec<(String, Value)> = limits
-        .iter()
-        .map(|limit| {
+    let entries: Vec<(String, Value)> = (limits.iter().enumerate())
+        .map(|(at, limit)| {
             let mut entry = site.misbehaving_entry(limit.config.clone());
             entry["limits"] = json!({ limit.key: limit.value });
             if limit.key == "createMs" {
                 entry["limits"]["computeMs"] = json!(600_000);
             }
-            (name(limit), entry)
+            (format!("{}-{at}", site.entry), entry)
         })
         .collect();
     site.put_entries(entries.iter().map(|(name, entry)| (name.as_str(), entry))).await;
     let _epo = site.start(&[]).await;
-    join_all(limits.iter().map(async |limit| {
+    join_all(limits.iter().zip(&entries).map(async |(limit, (entry, _))| {
         let proxy = limit.key.to_lowercase();
-        site.create(0, &proxy, Wanted { entry: Some(name(limit)), ..Wanted::default() }).await;
+        site.create(0, &proxy, Wanted { entry: Some(entry.clone()), ..Wanted::default() }).await;
         let failure = failure(&site, &proxy).await;
         println!("{}: {}: {}", limit.key, failure.reason, failure.message);
         assert_eq!(
@@ -93,7 +89,7 @@ async fn each_is_told_with_its_key_and_value_in_the_status() {
 #[tokio::test]
 async fn each_that_keeps_a_candidate_out_is_told_in_the_provider_health() {
     let lab = Lab::new().await;
-    let site = Site::new(&lab, "limitout", 0).await;
+    let site = Site::new(&lab, "limitout", 1).await;
     site.put_module(&misbehaving()).await;
     let _epo = site.start(&[]).await;
     for (limit, stage) in refusing() {
@@ -120,7 +116,7 @@ async fn each_that_keeps_a_candidate_out_is_told_in_the_provider_health() {
 #[tokio::test]
 async fn a_limit_that_is_misspelt_or_no_number_is_told_with_its_path() {
     let lab = Lab::new().await;
-    let site = Site::new(&lab, "limitbad", 0).await;
+    let site = Site::new(&lab, "limitbad", 1).await;
     site.put_module(&misbehaving()).await;
     let mut entry = site.misbehaving_entry(json!({}));
     entry["limits"] = json!({ "memoryByte": 1, "computeMs": "soon" });
