@@ -5,7 +5,7 @@ use std::{
     process::Stdio,
 };
 
-use super::command::{epo, run, workspace};
+use super::command::{epo, ran, run, workspace};
 
 #[test]
 fn help_documents_every_exit_code() {
@@ -48,6 +48,21 @@ fn completions_name_the_commands() {
         let script = run(&["completions", shell]).well();
         assert!(script.contains("configmap"), "{shell}");
     }
+}
+
+#[test]
+fn a_provider_is_built_from_within_its_folder_and_inspects() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("deeper/kubernetes.wasm");
+    let built = epo()
+        .current_dir(workspace().join("providers/kubernetes/src"))
+        .args(["provider", "build", "--output"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    let said = ran(built).well();
+    assert!(said.contains("built kubernetes-provider") && said.contains(out.to_str().unwrap()), "{said}");
+    assert!(run(&["provider", "inspect", out.to_str().unwrap()]).well().contains("kubernetes"));
 }
 
 #[test]
