@@ -6,6 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use egress_contract::ErrorClass;
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::Instrument;
 use wasmtime::{Store, StoreContextMut, UpdateDeadline, component::InstancePre};
@@ -122,19 +123,13 @@ impl Linked {
         }
         let answer = operation.answer(raw, scrubber.as_deref());
         let told = store.data().told;
-        answer.map_err(|failure| self.explain(failure, told))
-    }
-
-    /// A provider may not pass on that a limit made its host call fail; whoever reads its error must know.
-    fn explain(&self, failure: Failure, told: Option<Limit>) -> Failure {
-        match (failure, told) {
-            (Failure::Provider(mut error), Some(limit)) if !error.message.contains(limit.key()) => {
-                let value = limit.value(&self.setup.limits);
-                error.message += &format!(" (a host call reached {} ({value}))", limit.key());
-                Failure::Provider(error)
+        answer.map_err(|failure| match (failure, told) {
+            // It may keep to itself that a limit made its host call fail; whoever reads it must know.
+            (Failure::Provider(error), Some(limit)) if error.class == ErrorClass::Transient => {
+                Failure::Told { limit, error }
             }
             (failure, _) => failure,
-        }
+        })
     }
 
     fn store(&self, state: State) -> Store<State> {

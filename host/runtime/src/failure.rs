@@ -29,6 +29,8 @@ pub(crate) enum Stop {
 pub(crate) enum Failure {
     /// The provider says so.
     Provider(Error),
+    /// The provider says so, after a host call of its had hit a limit.
+    Told { limit: Limit, error: Error },
     /// A limit was hit; what the guest waited for then, if it did.
     Limit { limit: Limit, waiting: Option<String> },
     /// More was copied between guest and host than both limits on it allow together.
@@ -75,7 +77,7 @@ impl Failure {
             }
             Self::Violation(what) | Self::Mismatch(what) => scrubber.string(what),
             Self::Limit { waiting, .. } => waiting.iter_mut().for_each(|what| scrubber.string(what)),
-            Self::Provider(_) | Self::Transfer | Self::Busy { .. } => {}
+            Self::Provider(_) | Self::Told { .. } | Self::Transfer | Self::Busy { .. } => {}
         }
         self
     }
@@ -84,7 +86,7 @@ impl Failure {
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Provider(error) => &error.reason,
-            Self::Limit { limit, .. } => limit.reason(),
+            Self::Limit { limit, .. } | Self::Told { limit, .. } => limit.reason(),
             Self::Transfer => "limit-transfer",
             Self::Trap { .. } => "trap",
             Self::Violation(_) | Self::Mismatch(_) => "contract-violation",
@@ -96,7 +98,7 @@ impl Failure {
     pub(crate) fn refusal(&self) -> &'static str {
         match self {
             Self::Provider(_) => "CheckFailed",
-            Self::Limit { limit, .. } => limit.refusal(),
+            Self::Limit { limit, .. } | Self::Told { limit, .. } => limit.refusal(),
             Self::Transfer => "LimitTransfer",
             Self::Trap { .. } => "Trapped",
             Self::Violation(_) => "ContractViolation",
@@ -108,7 +110,10 @@ impl Failure {
     /// Whether the component is to blame: not, when it waited for something that did not come.
     pub(crate) fn blames_component(&self) -> bool {
         match self {
-            Self::Provider(_) | Self::Busy { .. } | Self::Limit { waiting: Some(_), .. } => false,
+            Self::Provider(_)
+            | Self::Told { .. }
+            | Self::Busy { .. }
+            | Self::Limit { waiting: Some(_), .. } => false,
             Self::Limit { limit, .. } => *limit != Limit::ConcurrentCalls,
             Self::Transfer | Self::Trap { .. } | Self::Violation(_) | Self::Mismatch(_) => true,
         }
@@ -119,6 +124,13 @@ impl Failure {
         const WAY_OUT: &str = "load a component that does not, or roll back";
         match self {
             Self::Provider(error) => error.message.clone(),
+            Self::Told { limit, error } if error.message.contains(limit.key()) => error.message.clone(),
+            Self::Told { limit, error } => format!(
+                "{} (a host call reached {} ({}) of entry {entry})",
+                error.message,
+                limit.key(),
+                limit.value(limits)
+            ),
             Self::Limit { limit: limit @ Limit::ConcurrentCalls, .. } => format!(
                 "entry {entry}: {operation} waited in vain for its turn among {} calls at once ({}); raise it, \
                  or find out what the others wait for",
@@ -168,6 +180,7 @@ impl Failure {
         let message = self.message(entry, operation, limits);
         match self {
             Self::Provider(error) => error,
+            Self::Told { limit, error } => Error { reason: limit.reason().to_owned(), message, ..error },
             other => Error::transient(other.reason(), message),
         }
     }

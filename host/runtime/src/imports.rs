@@ -8,13 +8,14 @@ use wasmtime::component::{HasSelf, Linker, Resource};
 use crate::{
     bindings::egress::provider::{clock, context, context::Verdict, locks, log, types},
     guest_log::Level,
+    inert,
     locks::Held,
     state::State,
 };
 
 /// Links what every provider gets, WASI included.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    inert::link(linker)?;
     types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     context::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     clock::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;

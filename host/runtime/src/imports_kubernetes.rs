@@ -12,6 +12,7 @@ use crate::{
         Resource,
     },
     failure::Stop,
+    limits::Limit,
     state::{HostFailure, State},
 };
 
@@ -26,6 +27,14 @@ impl HostFailure for KubernetesFailure {
 
     fn too_large(message: String, sent: bool) -> Self {
         Self { sent, ..host_failure(KubernetesFailureKind::TooLarge, message) }
+    }
+
+    fn too_large_for(&self) -> Option<Limit> {
+        match (self.kind, self.sent) {
+            (KubernetesFailureKind::TooLarge, true) => Some(Limit::ResponseBytes),
+            (KubernetesFailureKind::TooLarge, false) => Some(Limit::RequestBytes),
+            _ => None,
+        }
     }
 
     fn kind(&self) -> &'static str {

@@ -13,21 +13,45 @@ use std::{
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
+use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::{
     HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder,
     cli::{IsTerminal, StdoutStream},
-    p2::{OutputStream, Pollable, StreamResult},
+    p2::{
+        OutputStream, Pollable, StreamResult,
+        bindings::sockets::{
+            ip_name_lookup::ResolveAddressStream,
+            network::{ErrorCode, Network},
+        },
+    },
 };
 
 use crate::{
     capability::Clock,
     guest_log::{GuestLog, Level},
+    state::State,
 };
 
 /// What may be printed at once, and how long a line grows before it goes out unfinished.
 const BUFFER: usize = 4096;
+/// As wasmtime 48 names it.
+const LOOKUP: &str = "wasi:sockets/ip-name-lookup@0.2.12";
 /// What a guest may ask of randomness at once: the host allocates it.
 const MOST_RANDOM: u64 = 64 * 1024;
+
+/// Links all of it.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    // wasmtime traces what WASI's functions are given. No text of a guest's may come out there, and this is
+    // the only function that takes one without a file.
+    linker.allow_shadowing(true);
+    let mut lookup = linker.instance(LOOKUP)?;
+    lookup.func_wrap("resolve-addresses", |_, _: (Resource<Network>, String)| {
+        Ok((Err::<Resource<ResolveAddressStream>, _>(ErrorCode::AccessDenied),))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
 
 pub(crate) fn wasi(log: &Arc<GuestLog>, clock: &Arc<dyn Clock>) -> WasiCtx {
     WasiCtxBuilder::new()

@@ -217,3 +217,44 @@ impl Drop for Ticker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_ends_with_the_last_runtime() {
+        let runtime = Runtime::new(RuntimeConfig::default()).unwrap();
+        let engine = runtime.linker().engine().weak();
+        let clone = runtime.clone();
+        drop(runtime);
+        assert!(engine.upgrade().is_some(), "a clone still needs it");
+        drop(clone);
+        // The thread held the engine; nobody else does.
+        assert!(engine.upgrade().is_none(), "the thread goes on");
+    }
+
+    #[test]
+    fn guests_are_looked_at_whatever_the_executor_does() {
+        let runtime = Runtime::new(RuntimeConfig::default()).unwrap();
+        let mut store = wasmtime::Store::new(runtime.linker().engine(), false);
+        // A core module that spins on a thread that does nothing else.
+        let module = wasmtime::Module::new(
+            runtime.linker().engine(),
+            wat::parse_str("(module (func (export \"spin\") (loop (br 0))))").unwrap(),
+        )
+        .unwrap();
+        store.set_epoch_deadline(3);
+        store.epoch_deadline_callback(|mut store| {
+            *store.data_mut() = true;
+            Ok(wasmtime::UpdateDeadline::Interrupt)
+        });
+        let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        executor.block_on(async {
+            let instance = wasmtime::Instance::new_async(&mut store, &module, &[]).await.unwrap();
+            let spin = instance.get_typed_func::<(), ()>(&mut store, "spin").unwrap();
+            spin.call_async(&mut store, ()).await.unwrap_err();
+        });
+        assert!(*store.data());
+    }
+}

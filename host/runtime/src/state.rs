@@ -151,7 +151,6 @@ impl State {
         let place = cut(&place, LONGEST_PLACE);
         let record = HostCall::start(&setup.entry, call, place);
         let outcome = if request_bytes as u64 > limits.request_bytes {
-            self.told = Some(Limit::RequestBytes);
             Err(F::too_large(setup.limit_message(call, Limit::RequestBytes), false))
         } else {
             let time = Duration::from_millis(limits.host_call_ms);
@@ -164,6 +163,10 @@ impl State {
                 }
             }
         };
+        if let Err(failure) = &outcome {
+            // The capability may hold to the same limits, and find out earlier.
+            self.told = failure.too_large_for().or(self.told);
+        }
         record.end(outcome.as_ref().err().map_or("ok", HostFailure::kind));
         Ok(outcome)
     }
@@ -197,6 +200,8 @@ pub(crate) trait HostFailure {
     fn timeout(message: String) -> Self;
     /// Request or answer exceed a limit.
     fn too_large(message: String, sent: bool) -> Self;
+    /// Which of the limits on sizes it is about, if it is about one.
+    fn too_large_for(&self) -> Option<Limit>;
     /// As the contract spells it.
     fn kind(&self) -> &'static str;
 }

@@ -26,8 +26,8 @@ pub struct Seen {
     pub name: String,
     pub level: tracing::Level,
     pub fields: Fields,
-    /// The name of the span that it stands in.
-    pub parent: Option<String>,
+    /// The names of the spans that it stands in, the innermost first.
+    pub within: Vec<String>,
 }
 
 #[derive(Clone, Default)]
@@ -109,9 +109,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ThisThread {
         let Some(capture) = Capture::current() else { return };
         let mut fields = Fields::new();
         attributes.record(&mut Visitor(&mut fields));
-        let parent = context.span(id).and_then(|span| span.parent()).map(|span| span.name().to_owned());
+        let scope = context.span_scope(id).into_iter().flatten().skip(1);
+        let within = scope.map(|span| span.name().to_owned()).collect();
         let metadata = attributes.metadata();
-        let seen = Seen { name: metadata.name().to_owned(), level: *metadata.level(), fields, parent };
+        let seen = Seen { name: metadata.name().to_owned(), level: *metadata.level(), fields, within };
         capture.open.lock().unwrap().insert(id.into_u64(), seen);
     }
 
@@ -134,9 +135,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ThisThread {
         let mut fields = Fields::new();
         event.record(&mut Visitor(&mut fields));
         let name = fields.remove("message").unwrap_or_default();
-        let parent = context.event_span(event).map(|span| span.name().to_owned());
+        let scope = context.event_scope(event).into_iter().flatten();
+        let within = scope.map(|span| span.name().to_owned()).collect();
         let level = *event.metadata().level();
-        capture.events.lock().unwrap().push(Seen { name, level, fields, parent });
+        capture.events.lock().unwrap().push(Seen { name, level, fields, within });
     }
 }
 

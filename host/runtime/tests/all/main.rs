@@ -17,6 +17,8 @@ mod compiling;
 #[cfg(test)]
 mod context;
 #[cfg(test)]
+mod inert;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod support;

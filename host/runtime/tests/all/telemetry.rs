@@ -35,7 +35,7 @@ async fn an_operation_is_a_span_with_all_that_tells_it_from_others() {
     assert_eq!(field(&span, "outcome"), "ok");
     let ended = capture.events("operation ended");
     let ended = only(ended.into_iter().filter(|event| field(event, "operation") == "create").collect());
-    assert_eq!((ended.level, ended.parent.as_deref()), (Level::INFO, Some("provider.create")));
+    assert_eq!((ended.level, ended.within.as_slice()), (Level::INFO, &["provider.create".to_owned()][..]));
     assert_eq!(field(&ended, "outcome"), "ok");
 }
 
@@ -64,7 +64,7 @@ async fn a_host_call_is_a_span_within_its_operation_and_holds_no_body() {
     let spans = creates(capture.spans("host.call"));
     assert_eq!(spans.len(), 2);
     for (span, outcome) in spans.iter().zip(["ok", "status"]) {
-        assert_eq!(span.parent.as_deref(), Some("provider.create"));
+        assert_eq!(span.within, ["provider.create"]);
         assert_eq!((field(span, "entry"), field(span, "place")), ("test", "home"));
         assert_eq!(field(span, "outcome"), outcome);
     }
@@ -85,7 +85,7 @@ async fn a_guests_lines_stand_in_its_operation_and_what_was_too_many_is_counted(
     for line in 0..10 {
         let seen = capture.events(&format!("line {line}"));
         assert_eq!(seen.len(), usize::from(line < 3), "line {line}");
-        assert!(seen.iter().all(|line| line.parent.as_deref() == Some("provider.create")));
+        assert!(seen.iter().all(|line| line.within == ["provider.create"]));
     }
     let dropped =
         only(capture.events("the component logged more lines than limits.logLines; the rest was dropped"));
