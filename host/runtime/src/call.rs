@@ -76,7 +76,7 @@ impl Linked {
         };
         let scrubber = Scrubber::new(operation.user_data()).map(Arc::new);
         let log = GuestLog::new(self.setup.entry.clone(), limits.log_lines, scrubber.clone());
-        let (meter, log) = (Arc::new(Meter::start()), Arc::new(log));
+        let (meter, log) = (Arc::new(Meter::new()), Arc::new(log));
         let identity = operation.target().map(|target| Identity::new(&self.setup.installation, target));
         let state = State::new(
             Arc::clone(&self.setup),
@@ -87,7 +87,7 @@ impl Linked {
             Arc::clone(&log),
             scrubber.clone(),
         );
-        let outcome = match timeout(wall, self.guest(operation, state)).await {
+        let outcome = match timeout(wall, meter.charged(self.guest(operation, state))).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Failure::Limit { limit: O::WALL, waiting: meter.waiting() }),
         };
@@ -147,14 +147,8 @@ impl Linked {
             if meter.computed() > compute {
                 return Err(Stop::Limit(Limit::ComputeMs).into());
             }
-            // Others have their turn, and it is not charged for theirs.
-            meter.pause();
-            let meter = Arc::clone(&meter);
-            let turn = async move {
-                tokio::task::yield_now().await;
-                meter.resume();
-            };
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(turn)))
+            // Others have their turn.
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
     }

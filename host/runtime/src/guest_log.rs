@@ -96,17 +96,19 @@ impl GuestLog {
         self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// On one line, for a message.
     fn remember(&self, message: &str, fields: &str) {
-        let words: Vec<&str> = message.split_whitespace().chain(fields.split_whitespace()).collect();
-        let words = cut(&words.join(" "), LAST_WORDS).to_owned();
+        let words = cut(format!("{message} {fields}").trim_end(), LAST_WORDS).to_owned();
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
     }
 
-    // Struck out before it is cut: half a line would not be found.
+    // Struck out before it is cut: half a line would not be found. And one line stays one: a guest can't
+    // forge others.
     fn clean(&self, mut text: String) -> String {
         if let Some(scrubber) = &self.scrubber {
             scrubber.string(&mut text);
+        }
+        if text.contains(char::is_control) {
+            text = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         }
         text
     }

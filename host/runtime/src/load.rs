@@ -24,6 +24,8 @@ use crate::{
     telemetry,
 };
 
+/// Faults that a refusal's message names; all are beside it.
+const FAULTS_SHOWN: usize = 10;
 /// Places that are checked side by side.
 const CHECKS_AT_ONCE: usize = 16;
 /// What the contract has and this host does not serve yet.
@@ -226,9 +228,13 @@ impl Load<'_> {
         match configured.map_err(|failure| self.refusal(Stage::Configure, &failure, "configure"))? {
             Ok(places) => Ok((description, places)),
             Err(faults) => {
-                let shown: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                let shown: Vec<String> = faults.iter().take(FAULTS_SHOWN).map(ToString::to_string).collect();
+                let more = match faults.len().saturating_sub(FAULTS_SHOWN) {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
                 let message = format!(
-                    "entry {}: the component refuses the entry's config: {}; mend it there",
+                    "entry {}: the component refuses the entry's config: {}{more}; mend it there",
                     self.slot.entry,
                     shown.join("; ")
                 );

@@ -2,8 +2,13 @@
 //!
 //! The store is gone when a call is cut off; what it had used then is what somebody will ask for. So the
 //! meter stands beside the store, and both hold it.
+//!
+//! Time is counted by polls: the call's future is charged while it is polled, a host call's is not. So
+//! nobody pays for waiting, whatever it is that he waits for.
 
 use std::{
+    future::poll_fn,
+    pin::pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -21,19 +26,46 @@ pub(crate) struct Meter {
 
 struct Compute {
     used: Duration,
-    /// Since when the guest computes; none while it waits for the host or for its turn.
+    /// Since when the guest computes; none while it does not.
     since: Option<Instant>,
 }
 
 impl Meter {
-    /// The guest computes from now on.
-    pub(crate) fn start() -> Self {
+    /// Nothing used yet.
+    pub(crate) fn new() -> Self {
         Self {
-            compute: Mutex::new(Compute { used: Duration::ZERO, since: Some(Instant::now()) }),
+            compute: Mutex::new(Compute { used: Duration::ZERO, since: None }),
             memory_peak: AtomicU64::new(0),
             host_calls: AtomicU32::new(0),
             waiting: Mutex::default(),
         }
+    }
+
+    /// Charges the guest for what is done in here.
+    pub(crate) async fn charged<T>(&self, guest: impl Future<Output = T>) -> T {
+        let mut guest = pin!(guest);
+        poll_fn(|context| {
+            self.resume();
+            let polled = guest.as_mut().poll(context);
+            self.pause();
+            polled
+        })
+        .await
+    }
+
+    /// Waits for the host, within what is charged, and charges nothing for it.
+    pub(crate) async fn wait<T>(&self, what: String, host: impl Future<Output = T>) -> T {
+        self.set_waiting(Some(what));
+        let mut host = pin!(host);
+        let outcome = poll_fn(|context| {
+            self.pause();
+            let polled = host.as_mut().poll(context);
+            self.resume();
+            polled
+        })
+        .await;
+        self.set_waiting(None);
+        outcome
     }
 
     /// Time that the guest computed so far.
@@ -42,16 +74,14 @@ impl Meter {
         compute.used + compute.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The guest stops computing.
-    pub(crate) fn pause(&self) {
+    fn pause(&self) {
         let mut compute = self.compute();
         if let Some(since) = compute.since.take() {
             compute.used += since.elapsed();
         }
     }
 
-    /// The guest computes again.
-    pub(crate) fn resume(&self) {
+    fn resume(&self) {
         self.compute().since = Some(Instant::now());
     }
 
@@ -70,16 +100,6 @@ impl Meter {
         self.memory_peak.load(Ordering::Relaxed)
     }
 
-    /// Waits for the host, which the guest is not charged for.
-    pub(crate) async fn wait<T>(&self, what: String, host: impl Future<Output = T>) -> T {
-        self.pause();
-        self.set_waiting(Some(what));
-        let outcome = host.await;
-        self.set_waiting(None);
-        self.resume();
-        outcome
-    }
-
     fn set_waiting(&self, what: Option<String>) {
         *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
@@ -91,5 +111,41 @@ impl Meter {
 
     fn compute(&self) -> MutexGuard<'_, Compute> {
         self.compute.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+
+    const WORK: Duration = Duration::from_millis(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guest_is_charged_for_its_work_and_for_no_waiting() {
+        let meter = Meter::new();
+        let guest = async {
+            sleep(WORK);
+            // Whether it knows that it waits, or not.
+            meter.wait("the host".to_owned(), tokio::time::sleep(Duration::from_secs(600))).await;
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            sleep(WORK);
+        };
+        meter.charged(guest).await;
+        let computed = meter.computed();
+        assert!(computed >= 2 * WORK && computed < Duration::from_secs(600), "{computed:?}");
+    }
+
+    #[tokio::test]
+    async fn the_hosts_work_is_its_own() {
+        let meter = Meter::new();
+        let host = async {
+            sleep(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+            sleep(Duration::from_secs(1));
+        };
+        meter.charged(meter.wait("the host".to_owned(), host)).await;
+        assert!(meter.computed() < Duration::from_secs(1), "{:?}", meter.computed());
     }
 }

@@ -12,6 +12,7 @@ use wasmtime::Store;
 use crate::{
     bindings::{ProviderComponent, egress::provider::types as wire},
     failure::Failure,
+    guest_log::cut,
     inspect,
     limits::Limit,
     scrub::Scrubber,
@@ -21,6 +22,8 @@ use crate::{
 
 const LONGEST_PROGRESS: usize = 4096;
 const LONGEST_ID: usize = 1024;
+const LONGEST_MESSAGE: usize = 4096;
+const MOST_FAULTS: usize = 100;
 const MOST_PLACES: usize = 1_000;
 const LONGEST_REASON: usize = 64;
 const POLL_MS: std::ops::RangeInclusive<u32> = 100..=300_000;
@@ -96,7 +99,7 @@ fn error(raw: wire::Error, operation: OperationName, scrubber: Option<&Scrubber>
         wire::ErrorClass::QuotaExceeded => ErrorClass::QuotaExceeded,
     };
     let clean = |text: String| clean(text, scrubber);
-    let message = clean(raw.message);
+    let message = words(raw.message, scrubber);
     if class == ErrorClass::NotFound && operation != OperationName::Get {
         return Failure::Violation(format!("{} may not answer not-found ({message})", operation.as_str()));
     }
@@ -128,6 +131,14 @@ fn progress(progress: String, scrubber: Option<&Scrubber>) -> Result<String, Fai
     Ok(clean(progress, scrubber))
 }
 
+/// What people read: one line, not longer than a status can bear. A guest can't forge a log's lines with it.
+fn words(text: String, scrubber: Option<&Scrubber>) -> String {
+    // Struck out before it is cut: half a line of user-data would not be found.
+    let text = clean(text, scrubber);
+    let printable = |letter: char| if letter.is_control() { ' ' } else { letter };
+    cut(&text, LONGEST_MESSAGE).chars().map(printable).collect()
+}
+
 fn clean(mut text: String, scrubber: Option<&Scrubber>) -> String {
     if let Some(scrubber) = scrubber {
         scrubber.string(&mut text);
@@ -147,7 +158,7 @@ fn pending(raw: wire::Pending, scrubber: Option<&Scrubber>) -> Result<Pending, F
         id: raw.id.map(id).transpose()?.map(|id| clean(id, scrubber)),
         progress: progress(raw.progress, scrubber)?,
         poll: Duration::from_millis(raw.poll_ms.clamp(*POLL_MS.start(), *POLL_MS.end()).into()),
-        message: clean(raw.message, scrubber),
+        message: words(raw.message, scrubber),
     })
 }
 
@@ -252,8 +263,11 @@ impl Operation for Configure<'_> {
         match raw {
             Err(faults) if faults.is_empty() => broken("it refused the config without a fault"),
             Err(faults) => {
-                let fault = |fault: wire::Fault| Fault { path: fault.path, message: fault.message };
-                Ok(Err(faults.into_iter().map(fault).collect()))
+                let fault = |fault: wire::Fault| Fault {
+                    path: words(fault.path, None),
+                    message: words(fault.message, None),
+                };
+                Ok(Err(faults.into_iter().take(MOST_FAULTS).map(fault).collect()))
             }
             Ok(places) => {
                 if places.len() > MOST_PLACES {
@@ -377,8 +391,8 @@ impl Operation for Get<'_> {
             addresses: raw.addresses.into_iter().map(address).collect::<Result<_, _>>()?,
             mark: raw.mark,
             created_ms: raw.created_ms,
-            reason: raw.reason,
-            message: raw.message,
+            reason: words(raw.reason, None),
+            message: words(raw.message, None),
             details: object(&raw.details, "an instance's details")?,
         })
     }
@@ -467,11 +481,13 @@ impl Operation for List<'_> {
         if raw.next.is_some() && raw.next.as_deref() == self.cursor {
             return broken("a page of list leads to itself");
         }
-        let mut page = Page { items: Vec::new(), unread: raw.unread, next: raw.next };
+        let unread = raw.unread.into_iter().map(|what| words(what, None)).collect();
+        let mut page = Page { items: Vec::new(), unread, next: raw.next };
         for item in raw.items {
             // One that can't be told is left alone, and the rest of the page stays good.
             if InstanceName::read_back(&item.name).is_err() || id(item.id.clone()).is_err() {
-                page.unread.push(format!("{:?}: its name {:?} is none of ours", item.id, item.name));
+                let what = format!("{:?}: its name {:?} is none of ours", item.id, item.name);
+                page.unread.push(words(what, None));
                 continue;
             }
             page.items.push(Item {
@@ -519,7 +535,7 @@ impl Operation for Check<'_> {
         Ok(Health {
             ready: raw.ready,
             reason: raw.reason,
-            message: raw.message,
+            message: words(raw.message, None),
             details: object(&raw.details, "a health's details")?,
         })
     }

@@ -112,3 +112,24 @@ async fn places_are_named_once_and_faults_are_given() {
         assert_eq!((refusal.stage, refusal.reason), (Stage::Configure, "ContractViolation"), "{refusal}");
     }
 }
+
+#[tokio::test]
+async fn what_people_read_is_one_line_that_a_status_can_bear() {
+    let revision = guest_with("big", "create", 10_000, Limits::default()).await;
+    match revision.create(&target(), &spec(), b"").await.unwrap() {
+        Created::Pending(pending) => assert_eq!(pending.message.len(), 4096),
+        done => panic!("{done:?}"),
+    }
+    let forged = guest_with("forge", "create", 0, Limits::default()).await;
+    let error = create_error(&forged).await;
+    assert_eq!(error.message, "it failed ERROR somebody else: all is lost");
+}
+
+#[tokio::test]
+async fn a_flood_of_faults_is_told_in_part() {
+    let faults: Vec<String> = (0..500).map(|number| format!("field[{number}]")).collect();
+    let refusal = refused(candidate(json!({ "faults": faults }))).await;
+    assert_eq!(refusal.faults.len(), 100);
+    assert!(refusal.message.contains("field[9]") && !refusal.message.contains("field[10]"), "{refusal}");
+    assert!(refusal.message.contains("and 90 more"), "{refusal}");
+}
