@@ -26,8 +26,8 @@ fn all() -> Vec<Limit> {
         in_create("computeMs", 100, "loop", 0, "limit-compute"),
         in_create("createMs", 150, "sleep", 60_000, "limit-time"),
         in_create("hostCalls", 5, "call", 6, "limit-host-calls"),
-        in_create("requestBytes", 10_000, "big-request", 10_001, "too-large"),
-        in_create("responseBytes", 50, "", 0, "too-large"),
+        in_create("requestBytes", 10_000, "big-request", 10_001, "limit-request"),
+        in_create("responseBytes", 50, "", 0, "limit-response"),
         in_create("answerBytes", 10_000, "big", 10_001, "limit-answer"),
     ]
 }

@@ -61,11 +61,12 @@ pub fn with_text(component: &[u8], text: &str, instead: &str) -> Vec<u8> {
     bytes
 }
 
-/// The component with a core module beside it that nobody uses, of one function so long that its registers
+/// The component with a core module beside it that nobody uses, of functions so long that their registers
 /// take minutes to allocate. It packs to little.
 pub fn slow_to_compile(component: &[u8]) -> Vec<u8> {
     const LOCALS: usize = 3000;
     const STATEMENTS: usize = 400_000;
+    const FUNCTIONS: usize = 8;
     let mut body = [leb(1), leb(LOCALS), vec![0x7f]].concat();
     for statement in 0..STATEMENTS {
         // locals[a] = locals[b] * locals[c]
@@ -78,11 +79,12 @@ pub fn slow_to_compile(component: &[u8]) -> Vec<u8> {
     }
     body.push(0x0b);
     let section = |id: u8, content: Vec<u8>| [vec![id], leb(content.len()), content].concat();
-    let code = [leb(1), leb(body.len()), body].concat();
+    let function = [leb(body.len()), body].concat();
+    let code = [leb(FUNCTIONS), function.repeat(FUNCTIONS)].concat();
     let module = [
         b"\0asm\x01\0\0\0".to_vec(),
         section(1, vec![1, 0x60, 0, 0]),
-        section(3, vec![1, 0]),
+        section(3, [leb(FUNCTIONS), vec![0; FUNCTIONS]].concat()),
         section(10, code),
     ]
     .concat();

@@ -191,10 +191,12 @@ impl Site {
         })
     }
 
-    /// An entry of the component that misbehaves, with this config.
+    /// An entry of the component that misbehaves, with this config, and the one grant that it uses.
     pub fn misbehaving_entry(&self, config: Value) -> Value {
         let mut entry = self.kubernetes_entry();
         entry["config"] = config;
+        let rule = json!({ "resources": ["pods"], "verbs": ["get", "list", "create", "delete"], "namespaces": ["proxies"] });
+        entry["grants"]["kubernetes"]["clusters"]["home"]["rules"] = json!([rule]);
         entry
     }
 
