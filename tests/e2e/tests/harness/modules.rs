@@ -62,30 +62,34 @@ pub fn with_text(component: &[u8], text: &str, instead: &str) -> Vec<u8> {
 }
 
 /// The component with a core module beside it that nobody uses, of functions so long that their registers
-/// take minutes to allocate. It packs to little.
+/// take minutes to allocate. It packs to little. No value is known and each is written out, or the compiler
+/// would be done with them early.
 pub fn slow_to_compile(component: &[u8]) -> Vec<u8> {
+    const PARAMETERS: usize = 1000;
     const LOCALS: usize = 3000;
     const STATEMENTS: usize = 400_000;
-    const FUNCTIONS: usize = 8;
-    let mut body = [leb(1), leb(LOCALS), vec![0x7f]].concat();
+    const FUNCTIONS: usize = 4;
+    let mut body = [leb(1), leb(LOCALS - PARAMETERS), vec![0x7f]].concat();
     for statement in 0..STATEMENTS {
-        // locals[a] = locals[b] * locals[c]
+        // global = locals[a] = locals[b] * locals[c]
         for (code, local) in [(0x20, statement * 7), (0x20, statement * 13 + 5)] {
             body.push(code);
             body.extend(leb(local % LOCALS));
         }
-        body.extend([0x6c, 0x21]);
+        body.extend([0x6c, 0x22]);
         body.extend(leb(statement * 11 % LOCALS));
+        body.extend([0x24, 0]);
     }
     body.push(0x0b);
     let section = |id: u8, content: Vec<u8>| [vec![id], leb(content.len()), content].concat();
     let function = [leb(body.len()), body].concat();
-    let code = [leb(FUNCTIONS), function.repeat(FUNCTIONS)].concat();
     let module = [
         b"\0asm\x01\0\0\0".to_vec(),
-        section(1, vec![1, 0x60, 0, 0]),
+        section(1, [vec![1, 0x60], leb(PARAMETERS), vec![0x7f; PARAMETERS], vec![0]].concat()),
         section(3, [leb(FUNCTIONS), vec![0; FUNCTIONS]].concat()),
-        section(10, code),
+        // One mutable i32.
+        section(6, vec![1, 0x7f, 1, 0x41, 0, 0x0b]),
+        section(10, [leb(FUNCTIONS), function.repeat(FUNCTIONS)].concat()),
     ]
     .concat();
     [component, &section(1, module)].concat()
