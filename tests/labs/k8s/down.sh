@@ -27,16 +27,12 @@ shims() {
 }
 
 node_down() {
-  local processes process mounts mount sandbox device tries=100
+  local processes process sandbox device tries=100
   stop kubelet
   stop containerd
   while processes=$(shims; containers) && [ -n "$processes" ] && [ $((tries--)) -gt 0 ]; do
     for process in $processes; do kill -9 "$process" 2>/dev/null || true; done
     sleep 0.1
-  done
-  for tries in 1 2 3 4 5; do
-    mounts=$(cut -d' ' -f2 /proc/self/mounts | grep -E "^($RUN/node|$SOCKETS)/" | tac) || break
-    while read -r mount; do umount "$mount" 2>/dev/null || umount -l "$mount" 2>/dev/null || true; done <<<"$mounts"
   done
   for device in "$BRIDGE-n" "$BRIDGE"; do ip link delete "$device" 2>/dev/null || true; done
   find /sys/fs/cgroup -depth -type d -path "*/egress-lab-$NAME*" -exec rmdir {} \; 2>/dev/null || true

@@ -24,7 +24,7 @@ done
 
 from=$SECONDS
 own=$RUN/node
-mkdir -p "$own/cni" "$SOCKETS"
+mkdir -p "$own/cni" "$SOCKETS/root"
 # Each cluster has addresses of its own, so that two nodes don't meet.
 net=$(($(cat "$RUN/port") / 100 % 250))
 
@@ -97,13 +97,23 @@ else
 fi
 
 say "starting containerd and loading the images"
-start containerd containerd -c "$own/containerd.toml"
+# In mounts of their own, so that these end with them; and on a root that is a mount, as runc and the kubelet need
+# it: in a plain chroot it is none, and its mounts can't be made private from inside.
+propagation=private
+if ! mountpoint -q /; then
+  propagation=unchanged
+  ! grep -q ' / / .* shared:' /proc/1/mountinfo \
+    || die "this is a plain chroot, and the host shares its mounts: make the root a mount before you enter it (mount --bind DIR DIR)"
+fi
+start containerd unshare --mount --propagation $propagation \
+  bash -c 'mount --rbind / "$1" && exec chroot "$1" containerd -c "$2"' containerd "$SOCKETS/root" "$own/containerd.toml"
 await 60 "containerd's answer" containerd ctr -a "$CONTAINERD" version
 for image in pause squid; do
   ctr -a "$CONTAINERD" -n k8s.io images import "$IMAGES/$image.tar" >/dev/null
 done
 say "starting the kubelet"
-start kubelet "$BIN/kubelet" --config "$own/kubelet.yaml" --kubeconfig "$RUN/node.conf" \
-  --hostname-override "$node" --node-ip "10.98.$net.1" --root-dir "$own/kubelet" --cert-dir "$own/kubelet/pki"
+running containerd || die "containerd ended; see $RUN/log/containerd"
+start kubelet nsenter --target "$pid" --mount --root --wd=/ "$BIN/kubelet" --config "$own/kubelet.yaml" \
+  --kubeconfig "$RUN/node.conf" --hostname-override "$node" --node-ip "10.98.$net.1" --root-dir "$own/kubelet" --cert-dir "$own/kubelet/pki"
 await 120 "the node's readiness" kubelet is_ready
 say "the node is ready after $((SECONDS - from)) s; its Pods reach this machine at 10.244.$net.1"
