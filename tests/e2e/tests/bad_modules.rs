@@ -62,7 +62,7 @@ fn all() -> Vec<Bad> {
             "ContractVersion",
         ),
         raw("a missing export", packed(&with_text(&good, "describe", "describf")), "parse", "ExportMissing"),
-        raw("slow to compile", packed(&slow_to_compile(&good)), "compile", "CompileTimeout"),
+        raw("slow to compile", packed(&slow_to_compile(&good)), "compile", "CompileMemory"),
         early("a loop at the start", "start:loop", "LimitCompute"),
         early("a trap at the start", "start:trap", "Trapped"),
         early("hunger at the start", "start:eat", "LimitMemory"),
@@ -75,7 +75,7 @@ fn all() -> Vec<Bad> {
 }
 
 /// Enough for what is honest, on a machine that does other things too.
-const COMPILE_TIME: [&str; 2] = ["--compile-time", "20s"];
+const COMPILE_TIME: [&str; 2] = ["--compile-time", "60s"];
 
 /// The refusal of an entry, once it is this one.
 async fn refusal(site: &Site, entry: &str, bad: &Bad) -> RefusalStatus {

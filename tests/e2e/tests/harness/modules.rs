@@ -61,35 +61,36 @@ pub fn with_text(component: &[u8], text: &str, instead: &str) -> Vec<u8> {
     bytes
 }
 
-/// The component with a core module beside it that nobody uses, of functions so long that their registers
-/// take minutes to allocate. It packs to little. No value is known and each is written out, or the compiler
-/// would be done with them early.
+/// The component with a core module beside it that nobody uses, of one function of so many branches and values
+/// alive across them that the compiler would need minutes, and gigabytes, which it asks for first. It packs to
+/// little.
 pub fn slow_to_compile(component: &[u8]) -> Vec<u8> {
     const PARAMETERS: usize = 1000;
     const LOCALS: usize = 3000;
-    const STATEMENTS: usize = 400_000;
-    const FUNCTIONS: usize = 4;
+    const BRANCHES: usize = 100_000;
     let mut body = [leb(1), leb(LOCALS - PARAMETERS), vec![0x7f]].concat();
-    for statement in 0..STATEMENTS {
-        // global = locals[a] = locals[b] * locals[c]
-        for (code, local) in [(0x20, statement * 7), (0x20, statement * 13 + 5)] {
-            body.push(code);
+    for branch in 0..BRANCHES {
+        // block { br_if 0 local[a]; global = local[b] = local[c] * local[d] }
+        body.extend([0x02, 0x40, 0x20]);
+        body.extend(leb(branch * 3 % LOCALS));
+        body.extend([0x0d, 0]);
+        for local in [branch * 7, branch * 13 + 5] {
+            body.push(0x20);
             body.extend(leb(local % LOCALS));
         }
         body.extend([0x6c, 0x22]);
-        body.extend(leb(statement * 11 % LOCALS));
-        body.extend([0x24, 0]);
+        body.extend(leb(branch * 11 % LOCALS));
+        body.extend([0x24, 0, 0x0b]);
     }
     body.push(0x0b);
     let section = |id: u8, content: Vec<u8>| [vec![id], leb(content.len()), content].concat();
-    let function = [leb(body.len()), body].concat();
     let module = [
         b"\0asm\x01\0\0\0".to_vec(),
         section(1, [vec![1, 0x60], leb(PARAMETERS), vec![0x7f; PARAMETERS], vec![0]].concat()),
-        section(3, [leb(FUNCTIONS), vec![0; FUNCTIONS]].concat()),
+        section(3, vec![1, 0]),
         // One mutable i32.
         section(6, vec![1, 0x7f, 1, 0x41, 0, 0x0b]),
-        section(10, [leb(FUNCTIONS), function.repeat(FUNCTIONS)].concat()),
+        section(10, [leb(1), leb(body.len()), body].concat()),
     ]
     .concat();
     [component, &section(1, module)].concat()
