@@ -138,9 +138,10 @@ async fn each_leaves_the_revision_before_and_the_other_entries_alone() {
                 entry
             }
         };
-        // The module first: with the other order a fault of the entry could meet the module before.
-        site.put_raw_module(&bad.raw).await;
+        // The entry first: the module before is refused with any entry, but this one might be taken up with
+        // the entry before.
         site.put_entries([(site.entry.as_str(), &entry), (&other, &kept)]).await;
+        site.put_raw_module(&bad.raw).await;
         let refused = refusal(&site, &site.entry, &bad).await;
         let waited = since(refused.at.as_ref());
         assert!(waited < TOLD_WITHIN, "{}: told after {waited:?}", bad.what);
