@@ -14,16 +14,9 @@ use crate::{
 };
 
 /// What the provider does.
-const RIGHTS: [(&str, Resource); 9] = [
-    ("get", PODS),
-    ("list", PODS),
-    ("create", PODS),
-    ("delete", PODS),
-    ("get", CONFIG_MAPS),
-    ("list", CONFIG_MAPS),
-    ("create", CONFIG_MAPS),
-    ("patch", CONFIG_MAPS),
-    ("delete", CONFIG_MAPS),
+const RIGHTS: [(Resource, &[&str]); 2] = [
+    (PODS, &["get", "list", "create", "delete"]),
+    (CONFIG_MAPS, &["get", "list", "create", "patch", "delete"]),
 ];
 
 /// See `Provider::check`.
@@ -54,9 +47,13 @@ pub fn check<H: Clock + Kubernetes>(host: &H, config: Result<Config, Error>, pla
     let namespaces = config.namespaces.looked_at();
     match missing_rights(host, place, &namespaces) {
         Err((reason, message)) => return unready(reason, message, details),
-        Ok(missing) if !missing.is_empty() => {
-            let message = missing_message(&server, &missing);
-            details.insert("missingRights".to_owned(), missing.into());
+        Ok(Missing { rights, grants }) if !rights.is_empty() || !grants.is_empty() => {
+            let message = missing_message(place, &server, &rights, &grants);
+            for (key, missing) in [("missingRights", rights), ("missingGrants", grants)] {
+                if !missing.is_empty() {
+                    details.insert(key.to_owned(), missing.join("; ").into());
+                }
+            }
             return unready(HealthReason::RightsMissing, message, details);
         }
         Ok(_) => {}
@@ -74,28 +71,39 @@ pub fn check<H: Clock + Kubernetes>(host: &H, config: Result<Config, Error>, pla
     Health { ready: true, reason: HealthReason::Reachable, message, details }
 }
 
+/// `get, list pods in namespace team-a`, each.
+#[derive(Default)]
+struct Missing {
+    /// What the API server would not let us do.
+    rights: Vec<String>,
+    /// What the entry's grant does not reach: the API server is not even asked.
+    grants: Vec<String>,
+}
+
 fn missing_rights<H: Kubernetes>(
     host: &H,
     place: &str,
     namespaces: &[String],
-) -> Result<Vec<String>, (HealthReason, String)> {
-    let mut missing = Vec::new();
+) -> Result<Missing, (HealthReason, String)> {
+    let mut missing = Missing::default();
     for namespace in namespaces {
-        for (verb, resource) in RIGHTS {
-            let access = Access { verb, resource, namespace: namespace.clone() };
-            let right = || match namespace.as_str() {
-                "" => format!("{verb} {} in all namespaces", resource.plural),
-                namespace => format!("{verb} {} in namespace {namespace}", resource.plural),
-            };
-            match host.allowed(place, &access) {
-                Ok(true) => {}
-                Ok(false) => missing.push(right()),
-                Err(failed) if failed.kind == FailureKind::Denied => {
-                    missing.push(format!("{} (not granted by the entry)", right()));
+        for (resource, verbs) in RIGHTS {
+            let (mut rights, mut grants) = (Vec::new(), Vec::new());
+            for verb in verbs {
+                match host.allowed(place, &Access { verb, resource, namespace: namespace.clone() }) {
+                    Ok(true) => {}
+                    Ok(false) => rights.push(*verb),
+                    Err(failed) if failed.kind == FailureKind::Denied => grants.push(*verb),
+                    Err(failed) => {
+                        let asked = Request { verb, resource, cluster: place, scope: Scope::of(namespace) };
+                        return Err((health_reason(&failed), asked.error(&failed).message));
+                    }
                 }
-                Err(failed) => {
-                    let asked = Request { verb, resource, cluster: place, scope: Scope::of(namespace) };
-                    return Err((health_reason(&failed), asked.error(&failed).message));
+            }
+            for (verbs, missing) in [(rights, &mut missing.rights), (grants, &mut missing.grants)] {
+                if !verbs.is_empty() {
+                    let within = Scope::of(namespace).within();
+                    missing.push(format!("{} {}{within}", verbs.join(", "), resource.plural));
                 }
             }
         }
@@ -103,9 +111,19 @@ fn missing_rights<H: Kubernetes>(
     Ok(missing)
 }
 
-fn missing_message(server: &Server, missing: &[String]) -> String {
-    let who = if server.user.is_empty() { "the entry's identity" } else { server.user.as_str() };
-    format!("{who} lacks rights: {}; give them by a Role and a RoleBinding", missing.join(", "))
+fn missing_message(place: &str, server: &Server, rights: &[String], grants: &[String]) -> String {
+    let mut told = Vec::new();
+    if !grants.is_empty() {
+        told.push(format!(
+            "the entry's grant does not reach: {}; add rules under grants.kubernetes.clusters.{place}.rules",
+            grants.join("; ")
+        ));
+    }
+    if !rights.is_empty() {
+        let who = if server.user.is_empty() { "the entry's identity" } else { server.user.as_str() };
+        told.push(format!("{who} may not: {}; allow it by a Role and a RoleBinding", rights.join("; ")));
+    }
+    told.join("; ")
 }
 
 fn health_reason(failed: &Failure) -> HealthReason {

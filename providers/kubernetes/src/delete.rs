@@ -21,16 +21,20 @@ pub fn delete<H: Context + Kubernetes>(host: &H, config: &Config, target: &Targe
     let mark = host.mark();
     let (pod, map) = (api::pod(host, &at)?, api::config_map(host, &at)?);
     let steps = [
-        (api::PODS, decide::delete("Pod", &at, &pod, &mark, |pod: &Pod| &pod.owned)?),
-        (api::CONFIG_MAPS, decide::delete("ConfigMap", &at, &map, &mark, |map: &ConfigMap| &map.owned)?),
+        ("Pod", api::PODS, decide::delete("Pod", &at, &pod, &mark, |pod: &Pod| &pod.owned)?),
+        (
+            "ConfigMap",
+            api::CONFIG_MAPS,
+            decide::delete("ConfigMap", &at, &map, &mark, |map: &ConfigMap| &map.owned)?,
+        ),
     ];
     let mut waits = Vec::new();
-    for (resource, step) in &steps {
+    for (kind, resource, step) in &steps {
         match step {
             DeleteStep::Gone => {}
             DeleteStep::Destroy(owned) => {
                 api::destroy(host, &at, *resource, owned)?;
-                waits.push(format!("{} deleted", resource.plural));
+                waits.push(format!("{kind} deleted"));
             }
             DeleteStep::Wait(why) => waits.push(why.clone()),
         }

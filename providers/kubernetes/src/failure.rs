@@ -40,7 +40,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn within(self) -> String {
+    /// ` in namespace team-a`.
+    pub fn within(self) -> String {
         match self {
             Self::Cluster => String::new(),
             Self::AllNamespaces => " in all namespaces".to_owned(),
@@ -75,16 +76,8 @@ impl<'a> Request<'a> {
         let message = cut(&failure.message);
         let told = |way_out: &str| format!("{asked}: {message}; {way_out}");
         match &failure.kind {
-            FailureKind::Denied => Error::permanent(
-                reason::FORBIDDEN,
-                told(&format!(
-                    "the entry's grants.kubernetes.clusters.{}.rules must list {} of {}{}",
-                    self.cluster,
-                    self.verb,
-                    self.resource.plural,
-                    self.scope.within()
-                )),
-            ),
+            // The host says what is missing: it knows the grant, and other reasons to let nothing through.
+            FailureKind::Denied => Error::permanent(reason::FORBIDDEN, format!("{asked}: {message}")),
             FailureKind::Status => self.status(failure),
             FailureKind::Name | FailureKind::Connect | FailureKind::Cut => {
                 Error::transient(reason::UNREACHABLE, format!("{asked}: {message}"))

@@ -31,6 +31,12 @@ use serde_json::Value;
 
 use config::Config;
 
+/// A build can be told apart from others of the same source, as a release or a test of swaps needs it.
+const VERSION: &str = match option_env!("PROVIDER_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// The provider, over whatever it is lent.
 #[derive(Clone, Copy, Debug)]
 pub struct KubernetesProvider<H> {
@@ -60,7 +66,7 @@ impl<H: Context + Clock + Kubernetes> Provider for KubernetesProvider<H> {
     fn describe() -> Description {
         Description {
             name: "kubernetes",
-            version: env!("CARGO_PKG_VERSION"),
+            version: VERSION,
             profile: Profile {
                 readiness: Readiness::Immediate,
                 ip_source: IpSource::AssignedAtCreate,

@@ -5,12 +5,83 @@
 //! behind the traits, and natively, where a test or a benchmark stands there. [`export!`] binds an
 //! implementation of [`Provider`] to a component's exports.
 //!
-//! ```text
-//! struct Mine<H> { host: H }
-//! impl<H> From<H> for Mine<H> { .. }
-//! impl<H: Context + Clock + Kubernetes> Provider for Mine<H> { .. }
+//! The smallest provider there can be, of machines that are never there:
 //!
-//! provider_sdk::export!(Mine<provider_sdk::Imports>);
+//! ```
+//! use provider_sdk::*;
+//! use serde_json::Value;
+//!
+//! struct Mirage<H> {
+//!     host: H,
+//! }
+//!
+//! impl<H> From<H> for Mirage<H> {
+//!     fn from(host: H) -> Self {
+//!         Self { host }
+//!     }
+//! }
+//!
+//! /// Read twice: by `configure`, and in every call, since a fresh instance has forgotten it.
+//! fn oases(config: &Value) -> Result<Vec<String>, Vec<Fault>> {
+//!     config::read(config, |root| {
+//!         let oases = root.required("oases", "a list of names").map(|field| field.list());
+//!         oases.unwrap_or_default().iter().filter_map(|name| name.text().map(str::to_owned)).collect()
+//!     })
+//! }
+//!
+//! impl<H: Context + Clock + Log> Provider for Mirage<H> {
+//!     fn describe() -> Description {
+//!         Description {
+//!             name: "mirage",
+//!             version: "0.1.0",
+//!             profile: Profile {
+//!                 readiness: Readiness::ProvisioningWindow,
+//!                 ip_source: IpSource::Discovered,
+//!                 gc_mark: GcMark::WrittenMetadata,
+//!                 created_at: CreatedAt::WrittenAtCreate,
+//!                 quota: Quota::Absent,
+//!                 not_found: NotFound::ErrorCode,
+//!                 primary_key: PrimaryKey::NameIsKey,
+//!                 provisioning_state: ProvisioningState::NoAddress,
+//!                 secondary_resources: SecondaryResources::None,
+//!                 backend_test: BackendTest::ManualRunbook,
+//!             },
+//!             config_schema: r#"{ "type": "object", "required": ["oases"] }"#,
+//!         }
+//!     }
+//!
+//!     fn configure(config: &Value) -> Result<Vec<String>, Vec<Fault>> {
+//!         oases(config)
+//!     }
+//!
+//!     fn create(&self, target: &Target, spec: &Spec, _user_data: &[u8]) -> Result<Created, Error> {
+//!         if let Some(field) = spec.placement.set().first() {
+//!             let message = format!("spec.placement.{field} is set, but a mirage is everywhere; remove it");
+//!             return Err(Error::permanent(reason::PLACEMENT, message));
+//!         }
+//!         self.host.write(Level::Info, "walks on", &[("name", &target.name)]);
+//!         Ok(Created::Pending(Pending { poll_ms: 60_000, message: "almost there".to_owned(), ..Pending::default() }))
+//!     }
+//!
+//!     fn get(&self, target: &Target) -> Result<Instance, Error> {
+//!         Err(Error::not_found(format!("there is no {}", target.name)))
+//!     }
+//!
+//!     fn delete(&self, _target: &Target) -> Result<Deleted, Error> {
+//!         Ok(Deleted::Done)
+//!     }
+//!
+//!     fn list(&self, _place: &str, _cursor: Option<&str>) -> Result<Page, Error> {
+//!         Ok(Page::default())
+//!     }
+//!
+//!     fn check(&self, place: &str) -> Health {
+//!         let message = format!("{place} shimmers");
+//!         Health { ready: true, reason: HealthReason::Reachable, message, details: Default::default() }
+//!     }
+//! }
+//!
+//! export!(Mirage<Imports>);
 //! ```
 //!
 //! A component imports what it calls and nothing else: what is bound here and not called is left out when
@@ -48,7 +119,7 @@ pub use types::{
 /// The contract's line that this crate speaks.
 pub const CONTRACT_VERSION: &str = "0.1.0";
 
-/// Binds a provider to the component's exports: `export!(Mine<provider_sdk::Imports>)`.
+/// Binds a provider to the component's exports: `export!(Mirage<provider_sdk::Imports>)`.
 ///
 /// Outside Wasm it does nothing, so one native program can link several providers.
 #[macro_export]

@@ -48,6 +48,22 @@ fn every_right_that_a_create_delete_or_list_uses_is_asked_for() {
 }
 
 #[test]
+fn what_the_grant_lacks_is_told_apart_from_what_rbac_lacks() {
+    let fake = Fake::default();
+    fake.denied.borrow_mut().extend(["create pods".to_owned(), "delete pods".to_owned()]);
+    fake.missing_rights.borrow_mut().insert("patch configmaps".to_owned());
+    let mut config = config();
+    config["namespace"] = json!("egress");
+    let health = check(&fake, &config);
+    assert_eq!(health.reason, HealthReason::RightsMissing);
+    assert_eq!(health.details["missingGrants"], "create, delete pods in namespace egress");
+    assert_eq!(health.details["missingRights"], "patch configmaps in namespace egress");
+    for way_out in ["grants.kubernetes.clusters.home.rules", "RoleBinding"] {
+        assert!(health.message.contains(way_out), "{}", health.message);
+    }
+}
+
+#[test]
 fn rights_are_asked_for_in_each_namespace_of_the_entry() {
     let fake = Fake::default();
     fake.missing_rights.borrow_mut().insert("create pods team-b".to_owned());

@@ -1,5 +1,7 @@
 //! The config: what is taken, and every fault with its path.
 
+use std::collections::BTreeSet;
+
 use provider_sdk::{Imports, Provider};
 use serde_json::{Value, json};
 
@@ -174,6 +176,21 @@ fn the_defaults_in_the_schema_are_those_that_hold() {
     }
     let read = |config: &Value| crate::config::Config::read(config).unwrap();
     assert_eq!(read(&spelled_out), read(&config()));
+}
+
+#[test]
+fn the_page_for_people_lists_every_key_and_no_other() {
+    let page = include_str!("../../../../docs/providers/kubernetes.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("Config\n")).unwrap();
+    let first_cells =
+        section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|cell| cell.0);
+    let listed: BTreeSet<String> =
+        first_cells.flat_map(|cell| cell.split("`, `")).map(str::to_owned).collect();
+    let schema = schema();
+    let keys = |pointer: &str| schema.pointer(pointer).unwrap().as_object().unwrap().keys().cloned();
+    let squid = keys("/properties/squid/properties").map(|key| format!("squid.{key}"));
+    let described: BTreeSet<String> = keys("/properties").filter(|key| key != "squid").chain(squid).collect();
+    assert_eq!(listed, described);
 }
 
 #[test]

@@ -196,6 +196,24 @@ fn a_config_map_of_another_revision_is_written_anew_before_the_pod_is_made() {
 }
 
 #[test]
+fn a_config_map_that_changed_since_it_was_read_is_not_overwritten() {
+    use crate::{api, id::Location, observe::Found};
+    let fake = Fake::default();
+    let mut proxy = Proxy::new(&fake);
+    proxy.begin();
+    let at = Location::parse(proxy.target.id.as_ref().unwrap()).unwrap();
+    let provider = proxy.provider();
+    let Found::Ours(map) = api::config_map(&provider.host, &at).unwrap() else { panic!("not ours") };
+    fake.edit("configmaps", |map| {
+        map["metadata"]["labels"] = json!({});
+        map["data"] = json!({ "squid.conf": "theirs" });
+    });
+    let error = api::rewrite(&provider.host, &at, &map.owned, &json!({ "squid.conf": "ours" })).unwrap_err();
+    assert_eq!((error.class, error.reason.as_str()), (ErrorClass::Transient, "busy"));
+    assert_eq!(fake.object("configmaps", "team-a", NAME).unwrap()["data"]["squid.conf"], "theirs");
+}
+
+#[test]
 fn a_config_map_that_is_being_deleted_is_waited_for() {
     let fake = Fake::default();
     let mut proxy = Proxy::new(&fake);

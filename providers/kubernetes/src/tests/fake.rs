@@ -46,6 +46,8 @@ pub struct Fake {
     pub elsewhere: Cell<bool>,
     /// Objects to a page, when less than asked.
     pub page: Cell<Option<usize>>,
+    /// The same, of Pods alone.
+    pub page_of_pods: Cell<Option<usize>>,
 }
 
 /// An API Status.
@@ -190,7 +192,7 @@ impl Fake {
         let right = format!("{verb} {}", resource.plural);
         let here = format!("{right} {namespace}");
         if self.denied.borrow().contains(&right) {
-            return Some(Failure { message: "not granted".to_owned(), ..broken(FailureKind::Denied, false) });
+            return Some(Self::not_granted(verb, resource.plural, namespace));
         }
         if [right, here].iter().any(|right| self.missing_rights.borrow().contains(right)) {
             let message = format!(
@@ -208,6 +210,15 @@ impl Fake {
                 None
             }
         }
+    }
+
+    /// In the words of the real capability.
+    fn not_granted(verb: &str, plural: &str, namespace: &str) -> Failure {
+        let message = format!(
+            "entry kubernetes may not {verb} {plural} in namespace {namespace} on cluster home: no rule of its grant \
+             lists that; add one under grants.kubernetes.clusters.home.rules"
+        );
+        Failure { message, ..broken(FailureKind::Denied, false) }
     }
 
     fn not_found(resource: Resource, name: &str) -> Failure {
@@ -325,7 +336,8 @@ impl Fake {
             0 => usize::MAX,
             limit => usize::try_from(limit).unwrap(),
         };
-        let limit = limit.min(self.page.get().unwrap_or(limit));
+        let of_pods = self.page_of_pods.get().filter(|_| resource.plural == "pods");
+        let limit = limit.min(self.page.get().unwrap_or(limit)).min(of_pods.unwrap_or(limit));
         let from: usize = options.continue_token.as_ref().map_or(0, |token| token.parse().unwrap());
         let items: Vec<&Value> = matching.iter().skip(from).take(limit).copied().collect();
         let to = from + items.len();
@@ -391,6 +403,9 @@ impl Kubernetes for Fake {
         let right = format!("{} {}", access.verb, access.resource.plural);
         let here = format!("{right} {}", access.namespace);
         self.call("allowed", SERVER, &access.namespace, &right, || {
+            if self.denied.borrow().contains(&right) {
+                return Err(Self::not_granted(access.verb, access.resource.plural, &access.namespace));
+            }
             Ok(![&right, &here].iter().any(|right| self.missing_rights.borrow().contains(*right)))
         })
     }

@@ -83,6 +83,16 @@ fn a_large_fleet_comes_in_pages_each_of_few_requests() {
 }
 
 #[test]
+fn the_pods_of_a_page_of_config_maps_may_come_in_several() {
+    let fake = Fake::default();
+    fleet(&fake, "team-a", 7);
+    fake.page_of_pods.set(Some(2));
+    let (items, _) = sweep(&fake, &config());
+    assert_eq!(items.len(), 7, "{items:?}");
+    assert!(items.iter().all(|item| item.leftover.is_none()), "{items:?}");
+}
+
+#[test]
 fn only_the_entrys_namespaces_are_looked_at() {
     let fake = Fake::default();
     for namespace in ["team-a", "team-b", "team-c"] {
