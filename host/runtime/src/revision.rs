@@ -51,7 +51,8 @@ impl fmt::Display for RevisionId {
     }
 }
 
-/// The same text for the same value, whatever order its keys came in.
+/// The same text for the same value, whatever order its keys came in: a program that embeds this crate may
+/// switch on serde_json's `preserve_order`.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(object) => {

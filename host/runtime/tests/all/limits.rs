@@ -169,7 +169,7 @@ async fn a_limit_that_the_provider_keeps_to_itself_is_told_all_the_same() {
 #[tokio::test]
 async fn host_calls_are_counted() {
     let limits = Limits { host_calls: 5, ..Limits::default() };
-    let revision = guest_with("call", "create", 6, limits.clone()).await;
+    let revision = guest_with("call", "create", 5, limits.clone()).await;
     assert_limit(&create_error(&revision).await, "limit-host-calls", "limits.hostCalls", 5);
     // Four, and the one of the create itself.
     let revision = guest_with("call", "create", 4, limits).await;
