@@ -184,6 +184,9 @@ fn cache(dir: PathBuf) -> Result<Cache, RuntimeError> {
     let dir = std::path::absolute(&dir).map_err(|error| unusable(dir, error.to_string()))?;
     let mut settings = CacheConfig::new();
     settings.with_directory(&dir);
+    // What is used often is else compressed anew, as small as it gets, within this process: 170 MiB for
+    // some seconds, to save a little of a cache that is small.
+    settings.with_optimized_compression_usage_counter_threshold(u64::MAX);
     Cache::new(settings).map_err(|error| unusable(dir, format!("{error:#}")))
 }
 
