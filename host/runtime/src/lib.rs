@@ -87,4 +87,5 @@ pub use module::{Digest, InvalidDigest, Module};
 pub use refusal::{Refusal, Stage};
 pub use revision::{Revision, RevisionId};
 pub use runtime::{Compile, Runtime, RuntimeConfig, RuntimeError};
+pub use scrub::Scrubber;
 pub use slot::{Candidate, Lent, Slot};

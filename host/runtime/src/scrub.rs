@@ -4,6 +4,8 @@
 //! one quote it all the same (an API's error that repeats the request, a panic with a debug print), the
 //! host strikes it out of whatever leaves the call: answers, errors, log lines. Lines are found verbatim,
 //! as JSON strings, and in base64 at each of the three ways that base64 can fall on them.
+//!
+//! Who writes a recording of host calls strikes out of it by the same rules.
 
 use std::{borrow::Cow, collections::HashSet, sync::OnceLock};
 
@@ -25,8 +27,8 @@ const PREFIX: usize = 8;
 const ALPHABETS: [GeneralPurpose; 2] =
     [GeneralPurpose::new(&STANDARD, NO_PAD), GeneralPurpose::new(&URL_SAFE, NO_PAD)];
 
-/// Knows one call's user-data.
-pub(crate) struct Scrubber {
+/// Knows one call's user-data, or another secret, and strikes it out.
+pub struct Scrubber {
     patterns: Vec<Vec<u8>>,
     prefixes: HashSet<[u8; PREFIX]>,
     /// Costs more to build than most creates take, and is hardly ever needed.
@@ -35,7 +37,7 @@ pub(crate) struct Scrubber {
 
 impl Scrubber {
     /// None when there is nothing to strike out.
-    pub(crate) fn new(user_data: &[u8]) -> Option<Self> {
+    pub fn new(user_data: &[u8]) -> Option<Self> {
         let mut patterns = HashSet::new();
         for line in user_data.split(|byte| matches!(byte, b'\n' | b'\r')) {
             // Whoever quotes a line may indent it otherwise.
@@ -54,7 +56,7 @@ impl Scrubber {
     }
 
     /// The text without user-data.
-    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text
             .as_bytes()
             .windows(PREFIX)
@@ -79,7 +81,7 @@ impl Scrubber {
     }
 
     /// The value without user-data, keys included.
-    pub(crate) fn json(&self, value: &mut Value) {
+    pub fn json(&self, value: &mut Value) {
         match value {
             Value::String(text) => self.string(text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
@@ -96,7 +98,7 @@ impl Scrubber {
     }
 
     /// In place.
-    pub(crate) fn string(&self, text: &mut String) {
+    pub fn string(&self, text: &mut String) {
         if let Cow::Owned(clean) = self.text(text) {
             *text = clean;
         }
