@@ -1,0 +1,33 @@
+//! The Kubernetes API in memory: API server, scheduler, kubelet and garbage collector in virtual time.
+//!
+//! A [`Cluster`] implements the runtime's capability, so it stands where the real capability does. Before each
+//! request, whatever is due by its clock happens: Pods are scheduled, pulled, started, probed, ended.
+
+mod admin;
+mod cluster;
+mod clusters;
+mod defaults;
+mod due;
+mod identity;
+mod json;
+mod kinds;
+mod kubelet;
+mod names;
+mod node;
+mod paging;
+mod patch;
+mod pod_status;
+mod requests;
+mod scheduler;
+mod selectors;
+mod state;
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use cluster::Cluster;
+pub use clusters::Clusters;
+pub use kinds::Kind;
+pub use node::{Image, Node, Pace};
