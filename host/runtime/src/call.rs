@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use egress_contract::ErrorClass;
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::Instrument;
-use wasmtime::{Store, StoreContextMut, UpdateDeadline, component::InstancePre};
+use wasmtime::{PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline, component::InstancePre};
 
 use crate::{
     bindings::ProviderComponentIndices,
@@ -22,6 +22,7 @@ use crate::{
     module::Digest,
     operations::Operation,
     revision::RevisionId,
+    runtime::Runtime,
     scrub::Scrubber,
     state::{Identity, Setup, State},
     telemetry::{self, Callee, OperationName, OperationRecord},
@@ -42,6 +43,7 @@ pub(crate) struct Linked {
     /// As long as somebody keeps it, the same bytes need not be compiled again.
     pub(crate) compiled: Arc<Compiled>,
     pub(crate) turns: Semaphore,
+    pub(crate) runtime: Runtime,
     /// Who is being created or deleted, in all revisions of the entry.
     pub(crate) targets: Locks,
 }
@@ -73,6 +75,9 @@ impl Linked {
         let _alone = self.alone(operation, wall).await?;
         let Ok(Ok(_turn)) = timeout(wall, self.turns.acquire()).await else {
             return Err(Failure::Limit { limit: Limit::ConcurrentCalls, waiting: None });
+        };
+        let Ok(Ok(_place)) = timeout(wall, self.runtime.places().acquire()).await else {
+            return Err(Failure::Full { places: self.runtime.config().places });
         };
         let scrubber = Scrubber::new(operation.user_data()).map(Arc::new);
         let log = GuestLog::new(self.setup.entry.clone(), limits.log_lines, scrubber.clone());
@@ -112,7 +117,10 @@ impl Linked {
     async fn guest<O: Operation>(&self, operation: &O, state: State) -> Result<O::Answer, Failure> {
         let (scrubber, log) = (state.scrubber.clone(), Arc::clone(&state.log));
         let mut store = self.store(state);
-        let failed = |error: wasmtime::Error| Failure::from_wasmtime(&error, log.last_words());
+        let failed = |error: wasmtime::Error| match error.is::<PoolConcurrencyLimitError>() {
+            true => Failure::Full { places: self.runtime.config().places },
+            false => Failure::from_wasmtime(&error, log.last_words()),
+        };
         let instance = self.component.instantiate_async(&mut store).await.map_err(failed)?;
         // Their types are compared only here: the contract's name does not vouch for its shape.
         let exports = self.exports.load(&mut store, &instance);

@@ -43,6 +43,8 @@ pub(crate) enum Failure {
     Mismatch(String),
     /// Another call about the same target did not end in time.
     Busy { limit: Limit },
+    /// The process runs as many calls as it can.
+    Full { places: u32 },
 }
 
 impl Failure {
@@ -77,7 +79,11 @@ impl Failure {
             }
             Self::Violation(what) | Self::Mismatch(what) => scrubber.string(what),
             Self::Limit { waiting, .. } => waiting.iter_mut().for_each(|what| scrubber.string(what)),
-            Self::Provider(_) | Self::Told { .. } | Self::Transfer | Self::Busy { .. } => {}
+            Self::Provider(_)
+            | Self::Told { .. }
+            | Self::Transfer
+            | Self::Busy { .. }
+            | Self::Full { .. } => {}
         }
         self
     }
@@ -90,7 +96,7 @@ impl Failure {
             Self::Transfer => "limit-transfer",
             Self::Trap { .. } => "trap",
             Self::Violation(_) | Self::Mismatch(_) => "contract-violation",
-            Self::Busy { .. } => "busy",
+            Self::Busy { .. } | Self::Full { .. } => "busy",
         }
     }
 
@@ -103,7 +109,7 @@ impl Failure {
             Self::Trap { .. } => "Trapped",
             Self::Violation(_) => "ContractViolation",
             Self::Mismatch(_) => "InterfaceMismatch",
-            Self::Busy { .. } => "Busy",
+            Self::Busy { .. } | Self::Full { .. } => "Busy",
         }
     }
 
@@ -113,6 +119,7 @@ impl Failure {
             Self::Provider(_)
             | Self::Told { .. }
             | Self::Busy { .. }
+            | Self::Full { .. }
             | Self::Limit { waiting: Some(_), .. } => false,
             Self::Limit { limit, .. } => *limit != Limit::ConcurrentCalls,
             Self::Transfer | Self::Trap { .. } | Self::Violation(_) | Self::Mismatch(_) => true,
@@ -171,6 +178,10 @@ impl Failure {
                 "entry {entry}: another call about this instance did not end within {} ({}); it is tried again",
                 limit.key(),
                 limit.value(limits),
+            ),
+            Self::Full { places } => format!(
+                "entry {entry}: {operation} found no place among the {places} calls that this process runs at \
+                 once; it is tried again; lower limits.concurrentCalls of the entries whose calls take long"
             ),
         }
     }

@@ -166,6 +166,7 @@ impl Load<'_> {
             compiled,
             turns: Semaphore::new(turns.clamp(1, Semaphore::MAX_PERMITS)),
             targets: slot.targets.clone(),
+            runtime: slot.runtime.clone(),
         })
     }
 

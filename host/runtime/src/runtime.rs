@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use wasmtime::{Cache, CacheConfig, Config, Engine, component::Linker};
+use tokio::sync::Semaphore;
+use tracing::warn;
+use wasmtime::{Cache, CacheConfig, Config, Enabled, Engine, PoolingAllocationConfig, component::Linker};
 
 use crate::{
     compile::{self, Compiler},
@@ -23,6 +25,16 @@ use crate::{
 
 /// How often a guest that computes is looked at: what a limit on its time is exact to.
 const TICK: Duration = Duration::from_millis(10);
+
+/// Addresses of one memory.
+const MEMORY_RESERVATION: u64 = 4 << 30;
+/// Of one call, on average: one of our providers has one.
+const CORE_INSTANCES: u32 = 20;
+const TABLES: u32 = 4;
+/// Of one table. Entries may allow less, and no toolchain asks for more.
+const TABLE_ELEMENTS: usize = 100_000;
+/// What the host keeps of one instance, which grows with the component's functions.
+const INSTANCE_BYTES: usize = 16 << 20;
 
 /// Where compiling happens.
 #[derive(Clone, Debug)]
@@ -52,6 +64,9 @@ pub struct RuntimeConfig {
     pub compile_memory: u64,
     /// An unpacked component's size, bytes.
     pub module_bytes: u64,
+    /// Calls at once, over all entries; what exceeds it waits its turn. Each has its place in a pool, which
+    /// takes 4 GiB of addresses a place and, until the place is used, next to no memory.
+    pub places: u32,
 }
 
 impl Default for RuntimeConfig {
@@ -62,6 +77,7 @@ impl Default for RuntimeConfig {
             compile_time: Duration::from_secs(60),
             compile_memory: 2 * 1024 * 1024 * 1024,
             module_bytes: 64 * 1024 * 1024,
+            places: 512,
         }
     }
 }
@@ -118,6 +134,7 @@ struct Inner {
     compiler: Compiler,
     /// What every component gets, linked once: entries only add what they lend.
     linker: Linker<State>,
+    places: Semaphore,
     _ticker: Ticker,
 }
 
@@ -127,12 +144,13 @@ impl Runtime {
         if config.cache_dir.is_none() && matches!(config.compile, Compile::Child { .. }) {
             return Err(RuntimeError::ChildWithoutCache);
         }
-        let (engine, _) = engine(&config)?;
+        let engine = pooling_engine(&config)?;
         let ticker = Ticker::start(engine.clone()).map_err(RuntimeError::Thread)?;
         let compiler = Compiler::new(engine.clone());
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
-        Ok(Self { inner: Arc::new(Inner { config, compiler, linker, _ticker: ticker }) })
+        let places = Semaphore::new(usize::try_from(config.places).unwrap_or(Semaphore::MAX_PERMITS));
+        Ok(Self { inner: Arc::new(Inner { config, compiler, linker, places, _ticker: ticker }) })
     }
 
     /// Unpacks a module to at most what the config allows.
@@ -150,6 +168,11 @@ impl Runtime {
         self.inner.linker.clone()
     }
 
+    /// A call holds one while it runs.
+    pub(crate) fn places(&self) -> &Semaphore {
+        &self.inner.places
+    }
+
     pub(crate) fn config(&self) -> &RuntimeConfig {
         &self.inner.config
     }
@@ -159,24 +182,65 @@ impl Runtime {
     }
 }
 
-/// The same for parent and child, or one could not use what the other compiled.
+/// Memories and stacks that are used again spare most of what a fresh instance costs: decision 0018.
+fn pooling_engine(config: &RuntimeConfig) -> Result<Engine, RuntimeError> {
+    let (mut settings, _) = settings(config)?;
+    settings.allocation_strategy(pool(config.places));
+    match Engine::new(&settings) {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            let error = format!("{error:#}");
+            warn!(
+                places = config.places,
+                error, "this machine has no addresses for a pool; calls will cost more"
+            );
+            Ok(engine(config)?.0)
+        }
+    }
+}
+
+fn pool(places: u32) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(places)
+        .total_memories(places)
+        .total_stacks(places)
+        // The entry's own limits say how many a call may have; a component of several instances, as other
+        // languages make them, takes more of them than one.
+        .total_core_instances(places.saturating_mul(CORE_INSTANCES))
+        .total_tables(places.saturating_mul(TABLES))
+        .table_elements(TABLE_ELEMENTS)
+        .max_core_instance_size(INSTANCE_BYTES)
+        .max_component_instance_size(INSTANCE_BYTES)
+        .max_memory_size(usize::try_from(MEMORY_RESERVATION).unwrap_or(usize::MAX))
+        // What a call touches is cleared in place instead of being given back and faulted in again.
+        .linear_memory_keep_resident(128 * 1024)
+        .table_keep_resident(16 * 1024)
+        .max_unused_warm_slots(32)
+        // Where the kernel can tell which pages were written, since 6.7.
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// What the compiling child needs, which makes no instance: nothing of it differs from what compiled code
+/// depends on in its parent, or one could not use what the other compiled.
 pub(crate) fn engine(config: &RuntimeConfig) -> Result<(Engine, Option<Cache>), RuntimeError> {
+    let (settings, cache) = settings(config)?;
+    let engine = Engine::new(&settings).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
+    Ok((engine, cache))
+}
+
+fn settings(config: &RuntimeConfig) -> Result<(Config, Option<Cache>), RuntimeError> {
     let mut settings = Config::new();
     settings
         .wasm_component_model(true)
         .epoch_interruption(true)
         // Exports are lifted synchronously: concurrency inside a component would only cost.
         .concurrency_support(false)
-        // Memory is mapped as it grows: thousands of instances fit, and no small host runs out of
-        // addresses. A guest that grows by little is not copied each time.
-        .memory_reservation(0)
-        .memory_reservation_for_growth(16 * 1024 * 1024)
-        .memory_guard_size(64 * 1024)
-        .guard_before_linear_memory(false);
+        // All that 32 bits reach: no access needs a check of its own, and no memory moves as it grows.
+        .memory_reservation(MEMORY_RESERVATION);
     let cache = config.cache_dir.as_ref().map(|dir| cache(dir.clone())).transpose()?;
     settings.cache(cache.clone());
-    let engine = Engine::new(&settings).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
-    Ok((engine, cache))
+    Ok((settings, cache))
 }
 
 fn cache(dir: PathBuf) -> Result<Cache, RuntimeError> {

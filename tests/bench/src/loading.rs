@@ -11,12 +11,13 @@ use crate::{Failure, backend::Backend, report::Report, ways};
 const TIMES: usize = 5;
 
 /// A runtime whose compile cache is this folder.
-pub(crate) fn runtime(cache: &Path) -> Result<Runtime, Failure> {
-    let config = RuntimeConfig {
+pub(crate) fn runtime(cache: &Path, places: Option<u32>) -> Result<Runtime, Failure> {
+    let mut config = RuntimeConfig {
         cache_dir: Some(cache.to_owned()),
         compile: Compile::InProcess,
-        ..Default::default()
+        ..RuntimeConfig::default()
     };
+    config.places = places.unwrap_or(config.places);
     Runtime::new(config).map_err(|error| Failure::new("the runtime", error.to_string()))
 }
 
@@ -59,7 +60,7 @@ pub(crate) async fn measure(
     for round in 0..TIMES {
         let cache = folder.join(format!("cache-{round}"));
         for readings in [&mut cold, &mut warm] {
-            let slot = slot(runtime(&cache)?, installation)?;
+            let slot = slot(runtime(&cache, None)?, installation)?;
             let candidate = candidate(component, backend, Limits::default())?;
             let start = Instant::now();
             slot.load(candidate)

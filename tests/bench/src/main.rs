@@ -2,6 +2,7 @@
 //! alternative, measured in the same run on the same machine. Nothing here decides a test.
 
 mod backend;
+mod host_call;
 mod live;
 mod loading;
 mod native;
@@ -111,6 +112,9 @@ async fn run(options: &Options) -> Result<(), Failure> {
 
     eprintln!("bench: creates, three ways");
     ways::measure(&mut report, &installation, active.as_ref(), &backend, folder.path()).await?;
+
+    eprintln!("bench: host calls, two ways");
+    host_call::measure(&mut report, &installation, folder.path()).await?;
 
     eprintln!("bench: instances that wait");
     waiting::measure(&mut report, &installation, &component, folder.path()).await?;

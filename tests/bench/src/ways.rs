@@ -181,8 +181,6 @@ pub(crate) async fn measure(
 
     report.figure("host calls in a full create", "count", calls, None);
     report.figure("full create: component over native", "us", wasm - native, Some(150.0));
-    let per_call = ((wasm - wasm_empty) - (native - native_empty)) / calls;
-    report.figure("a host call and the guest's work around it: component over native", "us", per_call, None);
     report.figure(
         "full create: component as a share of the plugin process",
         "ratio",

@@ -103,14 +103,15 @@ fn all() -> Vec<Bad> {
     ]
 }
 
-/// Long enough for what is honest, short enough to try every fault.
-fn limits() -> Limits {
-    Limits { compute_ms: 300, memory_bytes: 16 << 20, ..Limits::default() }
+/// Little time for what uses all of it, and for the others more than they need.
+fn limits(reason: &str) -> Limits {
+    let compute_ms = if reason == "LimitCompute" { 100 } else { 60_000 };
+    Limits { compute_ms, memory_bytes: 16 << 20, ..Limits::default() }
 }
 
-async fn load(slot: &egress_runtime::Slot, raw: &[u8], config: Value) -> Result<(), Refusal> {
+async fn load(slot: &egress_runtime::Slot, raw: &[u8], config: Value, limits: Limits) -> Result<(), Refusal> {
     let module = Module::unpack(raw, UNPACKED)?;
-    slot.load(Candidate { module, limits: limits(), ..candidate(config) }).await.map(|_| ())
+    slot.load(Candidate { module, limits, ..candidate(config) }).await.map(|_| ())
 }
 
 #[tokio::test]
@@ -120,7 +121,7 @@ async fn each_is_refused_at_its_stage_and_the_old_revision_goes_on() {
     let good = slot.load(candidate_at(cluster, json!({}))).await.unwrap();
     good.create(&target(), &spec(), b"").await.unwrap();
     for bad in all() {
-        let refusal = load(&slot, &bad.raw, bad.config).await.unwrap_err();
+        let refusal = load(&slot, &bad.raw, bad.config, limits(bad.reason)).await.unwrap_err();
         assert_eq!((refusal.stage, refusal.reason), (bad.stage, bad.reason), "{}: {refusal}", bad.what);
         let active = slot.active().unwrap();
         assert_eq!(active.id(), good.id(), "{}", bad.what);
@@ -135,9 +136,9 @@ async fn each_is_refused_at_its_stage_and_the_old_revision_goes_on() {
 #[tokio::test]
 async fn without_an_old_revision_there_is_none_until_a_good_one_comes() {
     let slot = slot();
-    load(&slot, b"no wasm", json!({})).await.unwrap_err();
+    load(&slot, b"no wasm", json!({}), Limits::default()).await.unwrap_err();
     assert!(slot.active().is_none());
-    load(&slot, &guest(), json!({})).await.unwrap();
+    load(&slot, &guest(), json!({}), Limits::default()).await.unwrap();
     assert!(slot.active().is_some());
 }
 
@@ -200,7 +201,7 @@ mod alone {
         let bad = all();
         let round = async |slot: &egress_runtime::Slot| {
             for bad in &bad {
-                load(slot, &bad.raw, bad.config.clone()).await.unwrap_err();
+                load(slot, &bad.raw, bad.config.clone(), limits(bad.reason)).await.unwrap_err();
             }
         };
         // What is kept is filled first: threads, their stacks, the allocator's arenas.

@@ -3,13 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::{Error, ErrorClass, Provider};
-use egress_runtime::{Candidate, Limits, Stage};
+use egress_runtime::{Candidate, Limits, Runtime, RuntimeConfig, Stage};
 use serde_json::json;
 
 use crate::{
     cluster::Cluster,
     support::{
-        candidate, candidate_at, create_error, guest_with, refused, slot, spec, target, target_of, until,
+        candidate, candidate_at, create_error, folder, guest_with, refused, slot, slot_on, spec, target,
+        target_of, until,
     },
 };
 
@@ -237,6 +238,25 @@ async fn calls_beyond_the_limit_wait_their_turn_and_say_so_in_the_end() {
         call.await.unwrap().unwrap_err();
     }
     assert_eq!(revision.get(&target()).await.unwrap_err().reason, "not-found");
+}
+
+#[tokio::test]
+async fn a_process_runs_so_many_calls_at_once_and_no_more_whatever_entries_allow() {
+    let cluster = stalling("create");
+    let cache_dir = Some(folder("places"));
+    let runtime = Runtime::new(RuntimeConfig { cache_dir, places: 1, ..RuntimeConfig::default() }).unwrap();
+    let limits = Limits { get_ms: 100, ..Limits::default() };
+    let candidate = Candidate { limits, ..candidate_at(cluster.clone(), json!({})) };
+    let revision = slot_on(runtime.clone()).load(candidate.clone()).await.unwrap();
+    let other = slot_on(runtime).load(candidate).await.unwrap();
+    let creating = tokio::spawn(async move { revision.create(&target(), &spec(), b"").await });
+    until(|| cluster.stalled() == 1).await;
+    let error = other.get(&target()).await.unwrap_err();
+    assert_eq!(error.reason, "busy");
+    assert!(error.message.contains("among the 1 calls"), "{error}");
+    cluster.release();
+    creating.await.unwrap().unwrap();
+    assert_eq!(other.get(&target()).await.unwrap().id, target().name.as_str());
 }
 
 #[tokio::test]
