@@ -160,7 +160,7 @@ pub(crate) async fn measure(
         steps(move |before| natively(go_on(operation.clone(), before)))
     })
     .await?;
-    let native_empty = report.samples("fresh call without host call: native", "us", empty);
+    report.samples("fresh call without host call: native", "us", empty);
     let native = report.samples("full create: native", "us", create);
 
     let plugin = Plugin::start(folder, backend).await?;
