@@ -22,6 +22,10 @@ use crate::{
     failure::Failure,
 };
 
+/// What the calls of providers cost is told by `make bench`, this included: see docs/decisions/0018.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,

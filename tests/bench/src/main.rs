@@ -19,6 +19,10 @@ use backend::Backend;
 use egress_contract::Installation;
 use report::Report;
 
+/// The operator's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
