@@ -1,13 +1,15 @@
 //! What others do to a cluster: its administrators, its nodes, its registries.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{
     Cluster,
+    admission::Refusal,
     due::PodRef,
     json::{at, text},
     kinds::Kind,
     node::{Image, Node, Pace},
+    rights::{Right, Rights},
     state::pod_ref,
     store::Key,
 };
@@ -96,6 +98,46 @@ impl Cluster {
         let mut state = self.now();
         let message = "The node was low on resource: memory. ";
         self.pod(&state, namespace, name).is_some_and(|pod| state.evict(&pod, message))
+    }
+
+    /// What a user may do. Who was never named may do everything, unless he is a ServiceAccount of the cluster:
+    /// that may do what RBAC's objects let it.
+    pub fn set_rights(&self, user: &str, rights: Rights) {
+        self.now().granted.set(user, rights);
+    }
+
+    /// Takes rights from the user that this handle asks as; the others stay.
+    pub fn forbid(&self, rights: Vec<Right>) {
+        self.set_rights(self.user(), Rights::AllBut(rights));
+    }
+
+    /// What the entry's grant does not list: refused as the real capability does, before anything is sent.
+    pub fn not_granted(&self, rights: Vec<Right>) {
+        self.now().not_granted = rights;
+    }
+
+    /// A quota of a namespace, in force at once; `hard` are pairs like `pods`, `3`.
+    pub fn set_quota(&self, namespace: &str, name: &str, hard: &[(&str, &str)]) {
+        let hard: Map<String, Value> =
+            hard.iter().map(|(what, amount)| ((*what).to_owned(), (*amount).into())).collect();
+        self.put(json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "namespace": namespace, "name": name },
+            "spec": { "hard": hard }, "status": {},
+        }));
+        self.now().count_quota(namespace);
+    }
+
+    /// New objects of a resource (all where it is empty) in a namespace (likewise) are refused, as a webhook does
+    /// it.
+    pub fn admission_refuses(&self, resource: &str, namespace: &str, message: &str) {
+        let of = |text: &str| text.to_owned();
+        let refusal = Refusal { resource: of(resource), namespace: of(namespace), message: of(message) };
+        self.now().refusals.push(refusal);
+    }
+
+    /// They are let in again.
+    pub fn admission_allows(&self) {
+        self.now().refusals.clear();
     }
 
     /// Every list that has begun has to begin anew.

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use egress_runtime::capability::{
-    Access, Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, Resource, Server,
+    Access, Clock, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions,
+    PatchKind, Resource, Server,
 };
 use serde_json::Value;
 
-use super::{requests::Caller, state::State};
+use super::{names, requests::Caller, rights::Ask, state::State, status::unsent};
 
 /// As whom an entry asks, where nothing else is said.
 const USER: &str = "system:serviceaccount:egress-system:provider";
@@ -64,6 +65,11 @@ impl Cluster {
         Self { home, ..self.clone() }
     }
 
+    /// As whom this asks.
+    pub fn user(&self) -> &str {
+        &self.caller.user
+    }
+
     /// When something happens next by itself, in milliseconds since 1970.
     pub fn next_due(&self) -> Option<u64> {
         self.now().agenda.at()
@@ -96,7 +102,7 @@ impl Kubernetes for Cluster {
         name: &str,
     ) -> Result<Value, KubernetesFailure> {
         let state = self.now();
-        let subject = state.subject(resource, namespace, Some(name))?;
+        let subject = state.subject(&self.caller, "get", resource, namespace, Some(name))?;
         state.get(&subject)
     }
 
@@ -108,13 +114,17 @@ impl Kubernetes for Cluster {
         options: &ListOptions,
     ) -> Result<Value, KubernetesFailure> {
         let state = self.now();
-        let subject = state.subject(resource, namespace, None)?;
+        let subject = state.subject(&self.caller, "list", resource, namespace, None)?;
         state.list(&subject, options)
     }
 
     async fn allowed(&self, _cluster: &str, access: &Access) -> Result<bool, KubernetesFailure> {
         let state = self.now();
-        state.subject(&access.resource, &access.namespace, None).map(|_| true)
+        let Access { verb, resource, namespace } = access;
+        names::check_path(resource, namespace, None)
+            .map_err(|fault| unsent(KubernetesFailureKind::Invalid, fault))?;
+        state.check_grant(&self.caller, verb, resource, namespace)?;
+        Ok(state.is_allowed(&self.caller.user, &Ask::new(verb, resource, namespace, None)))
     }
 
     async fn create(
@@ -125,7 +135,7 @@ impl Kubernetes for Cluster {
         body: Value,
     ) -> Result<Value, KubernetesFailure> {
         let mut state = self.now();
-        let subject = state.subject(resource, namespace, None)?;
+        let subject = state.subject(&self.caller, "create", resource, namespace, None)?;
         state.create(&self.caller, &subject, body)
     }
 
@@ -139,7 +149,7 @@ impl Kubernetes for Cluster {
         body: Value,
     ) -> Result<Value, KubernetesFailure> {
         let mut state = self.now();
-        let subject = state.subject(resource, namespace, Some(name))?;
+        let subject = state.subject(&self.caller, "patch", resource, namespace, Some(name))?;
         state.patch(&self.caller, &subject, kind, &body)
     }
 
@@ -152,7 +162,7 @@ impl Kubernetes for Cluster {
         options: &DeleteOptions,
     ) -> Result<Value, KubernetesFailure> {
         let mut state = self.now();
-        let subject = state.subject(resource, namespace, Some(name))?;
-        state.delete(&self.caller, &subject, options)
+        let subject = state.subject(&self.caller, "delete", resource, namespace, Some(name))?;
+        state.delete(&subject, options)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kubelet::Step;
+use super::{kubelet::Step, store::Key};
 
 /// A Pod as it was when something was planned about it: a successor of its name is another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +19,14 @@ pub(super) enum Due {
     Schedule(PodRef),
     /// The kubelet goes on with a Pod.
     Kubelet(PodRef, Step),
+    /// The garbage collector looks at an object's owners.
+    Collect(Key),
+    /// A namespace gets what every namespace has.
+    FillNamespace(String),
+    /// What is in a namespace that ends is deleted.
+    EndNamespace(String),
+    /// A namespace's quotas are counted anew.
+    CountQuota(String),
 }
 
 /// What is due when; at one time in the order in which it was planned.

@@ -101,6 +101,11 @@ impl Kind {
         details
     }
 
+    /// Whether its fields are known here.
+    pub(super) fn is_built_in(&self) -> bool {
+        BUILT_IN.contains(self)
+    }
+
     /// Whether this kind's objects are deleted with a grace period, by who runs them.
     pub(super) fn has_grace(&self) -> bool {
         self.api_version == "v1" && self.plural == "pods"
@@ -132,7 +137,12 @@ impl Kinds {
         self.0.iter().find(|found| found.api_version == api_version && found.kind == kind).cloned()
     }
 
-    pub(super) fn serves_group(&self, api_version: &str) -> bool {
-        self.0.iter().any(|kind| kind.api_version == api_version)
+    /// By the first part of its objects' keys.
+    pub(super) fn by_key(&self, resource: &str) -> Option<Arc<Kind>> {
+        self.0.iter().find(|kind| kind.qualified() == resource).cloned()
+    }
+
+    pub(super) fn serves_group(&self, group: &str) -> bool {
+        self.0.iter().any(|kind| kind.group() == group)
     }
 }

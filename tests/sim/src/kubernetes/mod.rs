@@ -4,10 +4,16 @@
 //! request, whatever is due by its clock happens: Pods are scheduled, pulled, started, probed, ended.
 
 mod admin;
+mod admission;
+mod apply;
 mod cluster;
 mod clusters;
 mod defaults;
 mod due;
+mod eviction;
+mod faults;
+mod fields;
+mod garbage;
 mod identity;
 mod json;
 mod kinds;
@@ -17,8 +23,13 @@ mod node;
 mod paging;
 mod patch;
 mod pod_status;
+mod quantity;
+mod quota;
 mod requests;
+mod rights;
 mod scheduler;
+mod schema;
+mod security;
 mod selectors;
 mod state;
 mod status;
@@ -26,8 +37,11 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod time;
+mod update;
+mod validation;
 
 pub use cluster::Cluster;
 pub use clusters::Clusters;
 pub use kinds::Kind;
 pub use node::{Image, Node, Pace};
+pub use rights::{Right, Rights};

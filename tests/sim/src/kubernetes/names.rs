@@ -8,6 +8,8 @@ pub(super) const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist 
 pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
      with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
+     'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
      character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -99,6 +101,21 @@ pub(super) fn label_value_fault(value: &str) -> Option<String> {
         return Some(too_long(63));
     }
     (!value.is_empty() && !is_name_part(value)).then(|| LABEL_VALUE.to_owned())
+}
+
+/// Of ConfigMaps' and Secrets' data.
+pub(super) fn config_key_fault(key: &str) -> Option<String> {
+    if key.len() > 253 {
+        return Some(too_long(253));
+    }
+    match key {
+        "." => return Some("must not be '.'".to_owned()),
+        ".." => return Some("must not be '..'".to_owned()),
+        key if key.starts_with("..") => return Some("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (key.is_empty() || !key.bytes().all(legal)).then(|| CONFIG_KEY.to_owned())
 }
 
 /// What can't stand in a path, in the words of the capability, which refuses it before anything is sent.

@@ -4,7 +4,7 @@
 //! it, `test` of a missing one against null holds, an index may be negative, and a path without its slash does
 //! nothing. All other faults are one refusal without any detail.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     json::enter,
@@ -197,20 +197,5 @@ fn take(object: &mut Value, path: &str) -> Option<Value> {
             (at < items.len()).then(|| items.remove(at))
         }
         _ => None,
-    }
-}
-
-/// Takes away what is null, as decoding an object does.
-pub(super) fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => Value::Object(
-            fields
-                .into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect::<Map<_, _>>(),
-        ),
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
     }
 }

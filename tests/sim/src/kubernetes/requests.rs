@@ -1,23 +1,26 @@
-//! The requests, in the order in which the API server looks at them.
+//! Reading, creating and deleting, in the order in which the API server looks at a request.
 
 use std::sync::Arc;
 
-use egress_runtime::capability::{DeleteOptions, KubernetesFailureKind, ListOptions, PatchKind, Resource};
+use egress_runtime::capability::{DeleteOptions, KubernetesFailureKind, ListOptions, Resource};
 use serde_json::{Value, json};
 
 use super::{
-    due::PodRef,
-    identity,
+    apply::{Managers, Writer},
+    defaults, identity,
     json::{at, enter, list, put, take, text},
     kinds::Kind,
-    names, paging, patch,
+    names, paging,
+    rights::Ask,
+    schema::Schemas,
     state::{State, pod_ref},
     status::{
-        Answer, already_exists, bad_request, internal, method_not_allowed, modified, no_such_page,
-        no_such_resource, not_found, precondition, unsent,
+        Answer, already_exists, bad_request, internal, method_not_allowed, no_such_page, no_such_resource,
+        not_found, precondition, status, unsent,
     },
     store::Key,
-    time::stamp,
+    time::{parse, stamp},
+    validation,
 };
 
 /// Who asks.
@@ -38,24 +41,34 @@ pub(super) struct Subject {
 }
 
 impl State {
-    /// The same checks that the capability makes before it sends anything, then what the API serves.
+    /// What the capability checks before it sends anything, then who may, then what the API serves.
     pub(super) fn subject(
         &self,
+        caller: &Caller,
+        verb: &str,
         resource: &Resource,
         namespace: &str,
         name: Option<&str>,
     ) -> Answer<Subject> {
         names::check_path(resource, namespace, name)
             .map_err(|fault| unsent(KubernetesFailureKind::Invalid, fault))?;
+        self.check_grant(caller, verb, resource, namespace)?;
+        self.authorize(&caller.user, &Ask::new(verb, resource, namespace, name))?;
         let (plural, subresource) = resource.plural.split_once('/').unwrap_or((&resource.plural, ""));
-        if !self.kinds.serves_group(&resource.api_version) {
+        let group = resource.api_version.split_once('/').map_or("", |(group, _)| group);
+        if !self.kinds.serves_group(group) {
             return Err(no_such_page());
         }
         let kind = self.kinds.find(&resource.api_version, plural).ok_or_else(no_such_resource)?;
-        if !(subresource.is_empty() || kind.status && subresource == "status") {
-            return Err(no_such_resource());
-        }
-        if namespace.is_empty() == kind.namespaced && (name.is_some() || !kind.namespaced) {
+        let known = match subresource {
+            "" => true,
+            "status" => kind.status,
+            "eviction" => kind.kind == "Pod",
+            _ => false,
+        };
+        // Objects in namespaces are listed over all of them, and that is all.
+        let scope_fits = kind.namespaced != namespace.is_empty() || (kind.namespaced && name.is_none());
+        if !known || !scope_fits {
             return Err(no_such_resource());
         }
         let key = Key::new(&kind.qualified(), namespace, name.unwrap_or_default());
@@ -71,142 +84,116 @@ impl State {
         paging::list(&self.store, &subject.kind, &subject.key.namespace, options)
     }
 
-    pub(super) fn create(&mut self, _caller: &Caller, subject: &Subject, body: Value) -> Answer<Value> {
+    pub(super) fn create(&mut self, caller: &Caller, subject: &Subject, body: Value) -> Answer<Value> {
         let kind = &subject.kind;
+        if subject.subresource == "eviction" {
+            let name = text(&body, &["metadata", "name"]).to_owned();
+            return self.evict_by_api(subject, &name, &body);
+        }
         if !subject.subresource.is_empty() || subject.key.namespace.is_empty() == kind.namespaced {
             return Err(method_not_allowed());
         }
-        let mut object = body;
-        check_kind(kind, &object)?;
+        check_kind(kind, &body)?;
+        let mut object = Schemas::built_in().decode(kind, body).map_err(|why| {
+            let version = &kind.api_version;
+            let version = version.rsplit('/').next().unwrap_or_default();
+            let kind = &kind.kind;
+            bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+        })?;
         check_namespace(&subject.key.namespace, &object)?;
+        defaults::fill(kind, &mut object);
+        let mut managers = Managers::default();
+        managers.written(self.writer(caller, "Update", kind, ""), &Value::Null, &object);
+        managers.put_into(&mut object);
+        self.insert(kind, &subject.key.namespace, object)
+    }
+
+    /// Who writes, for the managers of an object.
+    pub(super) fn writer<'a>(
+        &self,
+        caller: &'a Caller,
+        operation: &'static str,
+        kind: &'a Kind,
+        subresource: &'a str,
+    ) -> Writer<'a> {
+        let (manager, api_version) = (caller.manager.as_str(), kind.api_version.as_ref());
+        Writer { manager, operation, api_version, subresource, now_ms: self.now_ms }
+    }
+
+    /// A new object, by a create or an apply.
+    pub(super) fn insert(&mut self, kind: &Kind, namespace: &str, mut object: Value) -> Answer<Value> {
+        if kind.namespaced {
+            put(&mut object, &["metadata", "namespace"], namespace);
+        }
+        self.admit(kind, &mut object)?;
+        self.prepare(kind, &mut object);
+        let name = text(&object, &["metadata", "name"]).to_owned();
+        validation::create(kind, &object).refuse(kind, &name)?;
+        self.validate(kind, &object)?;
+        self.charge_quota(kind, &object)?;
         if !text(&object, &["metadata", "resourceVersion"]).is_empty() {
             return Err(internal("resourceVersion should not be set on objects to be created"));
         }
-        for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
-            take(&mut object, &["metadata", field]);
-        }
-        if kind.namespaced {
-            put(&mut object, &["metadata", "namespace"], subject.key.namespace.clone());
-        }
-        if text(&object, &["metadata", "name"]).is_empty() {
-            let prefix = text(&object, &["metadata", "generateName"]).to_owned();
-            if !prefix.is_empty() {
-                put(&mut object, &["metadata", "name"], prefix + &identity::suffix(&mut self.random));
-            }
-        }
-        super::defaults::fill(kind, &mut object);
-        if kind.status {
-            take(&mut object, &["status"]);
-            super::defaults::first_status(kind, &mut object);
-        }
-        let key = Key { name: text(&object, &["metadata", "name"]).to_owned(), ..subject.key.clone() };
-        if self.store.get(&key).is_some() {
-            return Err(already_exists(kind, &key.name));
+        let key = Key::new(&kind.qualified(), if kind.namespaced { namespace } else { "" }, &name);
+        if let Some(found) = self.store.get(&key) {
+            return Err(match at(found, &["metadata", "deletionTimestamp"]) {
+                Some(_) => {
+                    let mut exists = already_exists(kind, &name);
+                    exists.message = format!("object is being deleted: {}", exists.message);
+                    exists
+                }
+                None => already_exists(kind, &name),
+            });
         }
         Ok(Value::clone(&self.add(&key, object)))
     }
 
-    pub(super) fn patch(
-        &mut self,
-        _caller: &Caller,
-        subject: &Subject,
-        how: PatchKind,
-        body: &Value,
-    ) -> Answer<Value> {
-        let Subject { kind, key, subresource } = subject;
-        let before = self.get(subject)?;
-        let mut object = before.clone();
-        match how {
-            PatchKind::Merge | PatchKind::Apply => patch::merge_object(&mut object, body)?,
-            PatchKind::Json => patch::json_patch(&mut object, body)?,
+    /// What the API server alone decides about a new object.
+    fn prepare(&mut self, kind: &Kind, object: &mut Value) {
+        for field in
+            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+        {
+            take(object, &["metadata", field]);
         }
-        let object = patch::without_nulls(object);
-        self.update(kind, key, subresource, &before, object)
-    }
-
-    /// An object takes the place of another.
-    fn update(
-        &mut self,
-        kind: &Kind,
-        key: &Key,
-        subresource: &str,
-        before: &Value,
-        mut object: Value,
-    ) -> Answer<Value> {
-        match text(&object, &["metadata", "name"]) {
-            "" => {
-                return Err(bad_request(format!(
-                    "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                    key.name
-                )));
-            }
-            name if name != key.name => {
-                return Err(bad_request(format!(
-                    "the name of the object ({name}) does not match the name on the URL ({})",
-                    key.name
-                )));
-            }
-            _ => {}
+        let prefix = text(object, &["metadata", "generateName"]).to_owned();
+        if text(object, &["metadata", "name"]).is_empty() && !prefix.is_empty() {
+            put(object, &["metadata", "name"], prefix + &identity::suffix(&mut self.random));
         }
-        check_namespace(&key.namespace, &object)?;
-        let wanted = text(&object, &["metadata", "resourceVersion"]);
-        if !wanted.is_empty() {
-            wanted
-                .parse::<u64>()
-                .map_err(|_| internal(format!("strconv.ParseUint: parsing \"{wanted}\": invalid syntax")))?;
-            if wanted != text(before, &["metadata", "resourceVersion"]) {
-                return Err(modified(kind, &key.name));
-            }
-        }
-        for field in ["creationTimestamp", "uid", "resourceVersion", "generation"] {
-            match at(before, &["metadata", field]) {
-                Some(value) => put(&mut object, &["metadata", field], value.clone()),
-                None => {
-                    take(&mut object, &["metadata", field]);
-                }
-            }
+        if defaults::has_generation(kind) {
+            put(object, &["metadata", "generation"], 1);
         }
         if kind.status {
-            // One of the two is the subresource's to write.
-            let kept = if subresource.is_empty() { "status" } else { "spec" };
-            match before.get(kept) {
-                Some(value) => put(&mut object, &[kept], value.clone()),
-                None => {
-                    take(&mut object, &[kept]);
-                }
-            }
+            take(object, &["status"]);
+            defaults::first_status(kind, object);
         }
-        if object == *before {
-            return Ok(object);
+        if kind.kind == "Service" {
+            let next = self.next_service_ip();
+            defaults::addresses(object, || next);
         }
-        let deleting = at(&object, &["metadata", "deletionTimestamp"]).is_some();
-        let grace = at(&object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_u64);
-        let held = !list(&object, &["metadata", "finalizers"]).is_empty();
-        let object = self.write(key, object);
-        if deleting && !held && grace.unwrap_or_default() == 0 {
-            self.erase(key);
-        }
-        Ok(Value::clone(&object))
     }
 
-    pub(super) fn delete(
-        &mut self,
-        _caller: &Caller,
-        subject: &Subject,
-        options: &DeleteOptions,
-    ) -> Answer<Value> {
+    pub(super) fn delete(&mut self, subject: &Subject, options: &DeleteOptions) -> Answer<Value> {
         let Subject { kind, key, subresource } = subject;
         if !subresource.is_empty() {
             return Err(method_not_allowed());
+        }
+        if kind.kind == "Namespace" && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public")
+        {
+            let message =
+                format!("namespaces \"{}\" is forbidden: this namespace may not be deleted", key.name);
+            return Err(status(403, "Forbidden", message, kind.details(&key.name)));
         }
         let object = self.get(subject)?;
         check_preconditions(kind, &object, options)?;
         if kind.has_grace() {
             return Ok(self.delete_with_grace(key, object, options.grace_seconds));
         }
-        let held = !list(&object, &["metadata", "finalizers"]).is_empty();
-        if held {
-            if at(&object, &["metadata", "deletionTimestamp"]).is_some() {
+        let deleting = at(&object, &["metadata", "deletionTimestamp"]).is_some();
+        if kind.kind == "Namespace" {
+            return Ok(if deleting { object } else { self.end_namespace(key, &object) });
+        }
+        if !list(&object, &["metadata", "finalizers"]).is_empty() {
+            if deleting {
                 return Ok(object);
             }
             let mut object = object;
@@ -226,28 +213,37 @@ impl State {
 
     /// Who runs the object ends it; only then is it gone.
     fn delete_with_grace(&mut self, key: &Key, mut object: Value, asked: Option<u32>) -> Value {
-        let default = at(&object, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_u64);
+        let default = at(&object, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
         let runs = !text(&object, &["spec", "nodeName"]).is_empty()
             && !matches!(text(&object, &["status", "phase"]), "Succeeded" | "Failed");
-        let wanted = match asked {
-            Some(asked) => u64::from(asked),
-            None => default.unwrap_or(30),
-        };
+        // Below zero stands for one.
+        let default = default.map_or(30, |seconds| u64::try_from(seconds).unwrap_or(1));
+        let wanted = asked.map_or(default, u64::from);
         let pending = at(&object, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_u64);
-        let grace = match (pending, asked) {
-            // It can only be made shorter.
-            (Some(pending), Some(_)) if wanted < pending => wanted,
-            (Some(_), _) => return object,
-            (None, _) if runs => wanted,
-            (None, _) => 0,
+        let grace = match pending {
+            Some(pending) => {
+                // It can only be made shorter.
+                if asked.is_none() || wanted >= pending {
+                    return object;
+                }
+                let since = parse(text(&object, &["metadata", "deletionTimestamp"])).unwrap_or(self.now_ms);
+                let until = since.saturating_sub(pending * 1000) + wanted * 1000;
+                put(&mut object, &["metadata", "deletionTimestamp"], stamp(until));
+                put(&mut object, &["metadata", "deletionGracePeriodSeconds"], wanted);
+                wanted
+            }
+            None => {
+                let grace = if runs { wanted } else { 0 };
+                mark_deleted(&mut object, self.now_ms, grace);
+                grace
+            }
         };
-        mark_deleted(&mut object, self.now_ms, grace);
         let held = !list(&object, &["metadata", "finalizers"]).is_empty();
         let object = self.write(key, object);
         if grace == 0 && !held {
             return self.erase(key).unwrap_or_else(|| Value::clone(&object));
         }
-        let pod: PodRef = pod_ref(&object);
+        let pod = pod_ref(&object);
         self.begin_stop(&object, &pod);
         Value::clone(&object)
     }
@@ -261,17 +257,40 @@ fn mark_deleted(object: &mut Value, now_ms: u64, grace: u64) {
     }
 }
 
-fn check_kind(kind: &Kind, object: &Value) -> Answer<()> {
-    if !object.is_object() {
+/// A body may leave its kind open, but not be of another.
+fn check_kind(kind: &Kind, body: &Value) -> Answer<()> {
+    if !body.is_object() {
+        let hex: String = body.to_string().bytes().map(|byte| format!("{byte:02x}")).collect();
         return Err(bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): it is no JSON object",
-            kind.kind
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: \
+             json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+             \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({hex})",
+            kind.kind,
+            super::patch::type_name(body)
         )));
     }
-    Ok(())
+    let (own, version) = (text(body, &["kind"]), text(body, &["apiVersion"]));
+    let is_own = own.is_empty() || own == kind.kind;
+    if is_own && (version.is_empty() || version == kind.api_version) {
+        return Ok(());
+    }
+    let wanted = &kind.kind;
+    let own = if own.is_empty() { wanted.as_ref() } else { own };
+    let version = if version.is_empty() { kind.api_version.as_ref() } else { version };
+    let why = match is_own {
+        true => {
+            format!(
+                "no kind \"{own}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+            )
+        }
+        false => {
+            format!("converting ({}.{own}) to (core.{wanted}): unknown conversion", version.replace('/', ""))
+        }
+    };
+    Err(bad_request(format!("{own} in version \"{version}\" cannot be handled as a {wanted}: {why}")))
 }
 
-fn check_namespace(namespace: &str, object: &Value) -> Answer<()> {
+pub(super) fn check_namespace(namespace: &str, object: &Value) -> Answer<()> {
     let own = text(object, &["metadata", "namespace"]);
     if own.is_empty() || own == namespace {
         return Ok(());
@@ -279,7 +298,7 @@ fn check_namespace(namespace: &str, object: &Value) -> Answer<()> {
     Err(bad_request("the namespace of the provided object does not match the namespace sent on the request"))
 }
 
-fn check_preconditions(kind: &Kind, object: &Value, options: &DeleteOptions) -> Answer<()> {
+pub(super) fn check_preconditions(kind: &Kind, object: &Value, options: &DeleteOptions) -> Answer<()> {
     let (name, uid) = (text(object, &["metadata", "name"]), text(object, &["metadata", "uid"]));
     if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
         let why = format!(

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{
     json::{fields, list, text},
     node::Node,
+    quantity::Quantity,
     store::Store,
 };
 
@@ -85,56 +86,11 @@ fn pods_on<'a>(store: &'a Store, node: &'a str) -> impl Iterator<Item = &'a Valu
 
 fn room(pod: &Value) -> Room {
     list(pod, &["spec", "containers"]).iter().fold(Room::default(), |sum, container| {
-        let asked = |what: &str| quantity(text(container, &["resources", "requests", what]));
-        Room {
-            cpu_milli: sum.cpu_milli + asked("cpu").unwrap_or_default(),
-            memory: sum.memory + asked("memory").unwrap_or_default() / 1000,
-        }
+        let asked = |what: &str| {
+            let amount =
+                Quantity::parse(text(container, &["resources", "requests", what])).unwrap_or_default();
+            u64::try_from(amount.milli()).unwrap_or_default()
+        };
+        Room { cpu_milli: sum.cpu_milli + asked("cpu"), memory: sum.memory + asked("memory") / 1000 }
     })
-}
-
-/// A quantity in thousandths.
-pub(super) fn quantity(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let factor: u64 = match text.get(digits.len()..)? {
-        "m" => 1,
-        "" => 1000,
-        "k" => 1000 * 1000,
-        "M" => 1000 * 1_000_000,
-        "G" => 1000 * 1_000_000_000,
-        "Ki" => 1000 << 10,
-        "Mi" => 1000 << 20,
-        "Gi" => 1000 << 30,
-        _ => return None,
-    };
-    match digits.split_once('.') {
-        Some((whole, part)) => {
-            let part: String = format!("{part:0<3}").chars().take(3).collect();
-            let milli = whole.parse::<u64>().ok()? * 1000 + part.parse::<u64>().ok()?;
-            Some(milli.saturating_mul(factor) / 1000)
-        }
-        None => digits.parse::<u64>().ok()?.checked_mul(factor),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities_are_read_in_all_their_forms() {
-        for (text, milli) in [
-            ("50", 50_000),
-            ("100m", 100),
-            ("0.5", 500),
-            ("1.5", 1500),
-            ("1Ki", 1_024_000),
-            ("64Mi", 67_108_864_000),
-        ] {
-            assert_eq!(quantity(text), Some(milli), "{text}");
-        }
-        for text in ["", "m", "x", "1Zi"] {
-            assert_eq!(quantity(text), None, "{text}");
-        }
-    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::random::Random;
 
 use super::{
+    admission::Refusal,
     due::{Agenda, Due, PodRef},
     identity,
     json::{at, list, put, text},
@@ -15,10 +16,17 @@ use super::{
     node::{Image, Node, Pace},
     paging::COMPACTION_MS,
     pod_status::Run,
+    rights::{Granted, Right},
     scheduler,
     store::{Key, Store},
     time::stamp,
 };
+
+/// From a namespace to what every namespace has.
+const FILL_MS: u64 = 30;
+const TRUST: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such \
+     as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
+     Kubernetes clusters.";
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -35,7 +43,12 @@ pub(super) struct State {
     pub(super) runs: BTreeMap<String, Run>,
     /// What kubelets that are out of reach would do.
     pub(super) waiting: Vec<(String, PodRef, Step)>,
+    pub(super) granted: Granted,
+    /// What the entry's grant does not list.
+    pub(super) not_granted: Vec<Right>,
+    pub(super) refusals: Vec<Refusal>,
     next_address: u32,
+    next_service: u32,
     /// When the past was last marked, and the version then: the next mark compacts it.
     mark: (u64, u64),
 }
@@ -53,7 +66,11 @@ impl State {
             pace: Pace::default(),
             runs: BTreeMap::new(),
             waiting: Vec::new(),
+            granted: Granted::default(),
+            not_granted: Vec::new(),
+            refusals: Vec::new(),
             next_address: 2,
+            next_service: 2,
             mark: (now_ms, 0),
         };
         for namespace in ["kube-system", "default"] {
@@ -70,6 +87,10 @@ impl State {
             match due {
                 Due::Schedule(pod) => self.schedule(&pod),
                 Due::Kubelet(pod, step) => self.kubelet(&pod, step),
+                Due::Collect(key) => self.collect(&key),
+                Due::FillNamespace(name) => self.fill_namespace(&name),
+                Due::EndNamespace(name) => self.end_content(&name),
+                Due::CountQuota(namespace) => self.count_quota(&namespace),
             }
         }
         self.now_ms = self.now_ms.max(to_ms);
@@ -82,7 +103,22 @@ impl State {
 
     /// Writes an object; what follows from it is planned.
     pub(super) fn write(&mut self, key: &Key, object: Value) -> Arc<Value> {
-        self.store.put(key.clone(), object)
+        let before = self.store.get(key).cloned();
+        let object = self.store.put(key.clone(), object);
+        let before = before.as_deref().unwrap_or(&Value::Null);
+        let changed = |path: &[&str]| at(before, path) != at(&object, path);
+        if changed(&["metadata", "ownerReferences"]) {
+            self.watch_owners(key, &object);
+        }
+        let recount = match key.resource.as_str() {
+            "resourcequotas" => changed(&["spec"]),
+            "pods" => changed(&["status", "phase"]) && !before.is_null(),
+            _ => false,
+        };
+        if recount {
+            self.plan_count(&key.namespace);
+        }
+        object
     }
 
     /// Writes a new object.
@@ -90,8 +126,10 @@ impl State {
         put(&mut object, &["metadata", "uid"], identity::uuid(&mut self.random));
         put(&mut object, &["metadata", "creationTimestamp"], stamp(self.now_ms));
         let object = self.write(key, object);
-        if key.resource == "pods" {
-            self.plan_pod(&object);
+        match key.resource.as_str() {
+            "pods" => self.plan_pod(&object),
+            "namespaces" => self.agenda.plan(self.now_ms + FILL_MS, Due::FillNamespace(key.name.clone())),
+            _ => {}
         }
         object
     }
@@ -103,6 +141,8 @@ impl State {
             self.runs.remove(text(&object, &["metadata", "uid"]));
             self.look_again();
         }
+        self.release(&object);
+        self.plan_count(&key.namespace);
         Some(object)
     }
 
@@ -172,6 +212,12 @@ impl State {
         format!("10.244.{}.{}", (address >> 8) & 0xff, address & 0xff)
     }
 
+    pub(super) fn next_service_ip(&mut self) -> String {
+        let address = self.next_service;
+        self.next_service += 1;
+        format!("10.96.{}.{}", (address >> 8) & 0xff, address & 0xff)
+    }
+
     pub(super) fn add_namespace(&mut self, name: &str) {
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace",
@@ -180,10 +226,29 @@ impl State {
             "status": { "phase": "Active" },
         });
         self.add(&Key::new("namespaces", "", name), object);
+        self.fill_namespace(name);
+    }
+
+    /// What controllers put into every namespace.
+    fn fill_namespace(&mut self, name: &str) {
+        if self.store.get(&Key::new("namespaces", "", name)).is_none() {
+            return;
+        }
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": name },
         });
-        self.add(&Key::new("serviceaccounts", name, "default"), account);
+        let trust = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "kube-root-ca.crt", "namespace": name,
+                          "annotations": { "kubernetes.io/description": TRUST } },
+            "data": { "ca.crt": "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n" },
+        });
+        for (resource, object) in [("serviceaccounts", account), ("configmaps", trust)] {
+            let key = Key::new(resource, name, text(&object, &["metadata", "name"]));
+            if self.store.get(&key).is_none() {
+                self.add(&key, object);
+            }
+        }
     }
 
     /// Other nodes; what those that are back would have done is done now.

@@ -11,6 +11,11 @@ pub(super) fn stamp(ms: u64) -> String {
         .unwrap_or_default()
 }
 
+/// In milliseconds since 1970.
+pub(super) fn parse(text: &str) -> Option<u64> {
+    u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -18,6 +23,7 @@ mod tests {
     #[test]
     fn a_time_is_written_in_whole_seconds() {
         assert_eq!(stamp(1_767_225_600_999), "2026-01-01T00:00:00Z");
+        assert_eq!(parse("2026-01-01T00:00:00Z"), Some(1_767_225_600_000));
         assert_eq!(stamp(0), "1970-01-01T00:00:00Z");
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 async fn five(world: &World) {
     for name in ["a", "b", "c", "d", "e"] {
         let labels = json!({ "n": name, "x": "y" });
-        world.create("configmaps", json!({ "metadata": { "name": name, "labels": labels } })).await.unwrap();
+        world.create("secrets", json!({ "metadata": { "name": name, "labels": labels } })).await.unwrap();
     }
 }
 
@@ -11,27 +11,27 @@ async fn five(world: &World) {
 async fn a_list_shows_what_was_there_when_it_began() {
     let world = World::new();
     five(&world).await;
-    let (names, token) = world.page("configmaps", 2, None).await.unwrap();
+    let (names, token) = world.page("secrets", 2, None).await.unwrap();
     assert_eq!(names, ["a", "b"]);
-    world.delete("configmaps", "c").await.unwrap();
-    world.create("configmaps", json!({ "metadata": { "name": "ca" } })).await.unwrap();
-    let (names, token) = world.page("configmaps", 2, token).await.unwrap();
+    world.delete("secrets", "c").await.unwrap();
+    world.create("secrets", json!({ "metadata": { "name": "ca" } })).await.unwrap();
+    let (names, token) = world.page("secrets", 2, token).await.unwrap();
     assert_eq!(names, ["c", "d"]);
-    assert_eq!(world.page("configmaps", 2, token).await.unwrap(), (vec!["e".to_owned()], None));
+    assert_eq!(world.page("secrets", 2, token).await.unwrap(), (vec!["e".to_owned()], None));
 }
 
 #[tokio::test]
 async fn a_token_expires_with_the_past() {
     let world = World::new();
     five(&world).await;
-    let (_, token) = world.page("configmaps", 2, None).await.unwrap();
+    let (_, token) = world.page("secrets", 2, None).await.unwrap();
     world.pass(299_000);
-    world.page("configmaps", 2, token.clone()).await.unwrap();
-    world.create("configmaps", json!({ "metadata": { "name": "f" } })).await.unwrap();
+    world.page("secrets", 2, token.clone()).await.unwrap();
+    world.create("secrets", json!({ "metadata": { "name": "f" } })).await.unwrap();
     world.pass(301_000);
-    world.page("configmaps", 2, None).await.unwrap();
+    world.page("secrets", 2, None).await.unwrap();
     world.pass(301_000);
-    let expired = world.page("configmaps", 2, token).await.unwrap_err();
+    let expired = world.page("secrets", 2, token).await.unwrap_err();
     assert_eq!((expired.code, expired.reason.as_str()), (410, "Expired"));
 }
 
@@ -39,10 +39,10 @@ async fn a_token_expires_with_the_past() {
 async fn tokens_expire_when_an_administrator_says_so() {
     let world = World::new();
     five(&world).await;
-    let (_, token) = world.page("configmaps", 2, None).await.unwrap();
+    let (_, token) = world.page("secrets", 2, None).await.unwrap();
     world.cluster.expire_continue_tokens();
-    assert_eq!(world.page("configmaps", 2, token).await.unwrap_err().code, 410);
-    assert_eq!(world.page("configmaps", 0, None).await.unwrap().0.len(), 5);
+    assert_eq!(world.page("secrets", 2, token).await.unwrap_err().code, 410);
+    assert_eq!(world.page("secrets", 0, None).await.unwrap().0.len(), 5);
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn selectors_choose_and_their_refusals_quote_what_is_wrong() {
             field_selector: fields.to_owned(),
             ..ListOptions::default()
         };
-        let list = world.cluster.list("", &core("configmaps"), "default", &options).await;
+        let list = world.cluster.list("", &core("secrets"), "default", &options).await;
         list.map(|list| {
             let items = list["items"].as_array().unwrap().iter();
             items.map(|item| item["metadata"]["name"].as_str().unwrap()).collect::<String>()
