@@ -12,6 +12,6 @@ need_root
 "$labs/up.sh" "$NAME" 20443
 trap '"$labs/down.sh" "$NAME"' EXIT
 say "building the operator and the benchmark as releases (5 minutes the first time)"
-cargo build --locked --release --package epo --package egress-bench
+cargo build --locked --release --workspace --bin epo --bin bench
 release=${CARGO_TARGET_DIR:-target}/release
 "$release/bench" --epo "$release/epo" --kubeconfig "$ADMIN"
