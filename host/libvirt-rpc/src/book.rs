@@ -12,14 +12,14 @@ use std::{
     sync::Arc,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
     error::{Cause, Error, StreamError, Violation},
     fault::Fault,
     flow::{Direction, Flow},
-    packet::{Header, KEEPALIVE, Kind, Status, VERSION},
+    packet::{Header, KEEPALIVE, Kind, Packet, Status, VERSION},
     procedure::{self, Procedure},
     xdr::Decoder,
 };
@@ -61,7 +61,7 @@ type Waiter = oneshot::Sender<Result<Answer, Error>>;
 struct Call {
     procedure: Procedure,
     /// Until the writer takes it: from then on the call may have reached the server.
-    packet: Option<Bytes>,
+    packet: Option<Packet>,
     /// None once the caller has given up.
     waiter: Option<Waiter>,
     /// The stream that it opens. A server may send the first of it before it answers the call.
@@ -91,7 +91,7 @@ pub(crate) struct Book {
     /// Streams with packets that wait, in turn.
     turns: VecDeque<u32>,
     /// Ends of streams that were given up; at most one for each.
-    aborts: VecDeque<Bytes>,
+    aborts: VecDeque<Packet>,
     ping: bool,
     pong: bool,
     statistics: Statistics,
@@ -126,18 +126,18 @@ impl Book {
         }
     }
 
-    /// Begins a call; `packet` begins with room for the header.
+    /// Begins a call.
     pub(crate) fn begin(
         &mut self,
         procedure: Procedure,
-        packet: BytesMut,
+        arguments: Bytes,
         opens: Option<Direction>,
     ) -> Result<(u32, oneshot::Receiver<Result<Answer, Error>>), Error> {
         if let Some(cause) = self.closed() {
             return Err(Error::Closed { call: procedure.name(), cause, sent: false });
         }
         let serial = self.next_serial();
-        let packet = Some(Header::call(&procedure, serial).seal(packet));
+        let packet = Some(Header::call(&procedure, serial).with(arguments));
         let (waiter, answer) = oneshot::channel();
         let opens = opens.map(|direction| Flow::new(procedure, serial, direction));
         self.calls.insert(serial, Call { procedure, packet, waiter: Some(waiter), opens });
@@ -171,12 +171,12 @@ impl Book {
     }
 
     /// The next packet to write, whole. What it belongs to may have reached the server from now on.
-    pub(crate) fn next_packet(&mut self) -> Option<Bytes> {
+    pub(crate) fn next_packet(&mut self) -> Option<Packet> {
         if std::mem::take(&mut self.pong) {
-            return Some(Header::keepalive(PONG).packet(&[]));
+            return Some(Header::keepalive(PONG).alone());
         }
         if std::mem::take(&mut self.ping) {
-            return Some(Header::keepalive(PING).packet(&[]));
+            return Some(Header::keepalive(PING).alone());
         }
         if let Some(abort) = self.aborts.pop_front() {
             return Some(abort);
@@ -200,7 +200,7 @@ impl Book {
             Phase::Leaving => {
                 self.phase = Phase::Left;
                 let serial = self.next_serial();
-                Some(Header::call(&procedure::CONNECT_CLOSE, serial).packet(&[]))
+                Some(Header::call(&procedure::CONNECT_CLOSE, serial).alone())
             }
             Phase::Open | Phase::Left | Phase::Closed(_) => None,
         }

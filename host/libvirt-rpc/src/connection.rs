@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::oneshot,
@@ -159,11 +160,10 @@ impl Connection {
         procedure: Procedure,
         arguments: &(impl Encode + ?Sized),
     ) -> Result<R, Error> {
-        let packet = encode(procedure, arguments)?;
-        let payload = match self.exchange(procedure, packet, None).await? {
+        let payload = match self.exchange(procedure, encode(procedure, arguments)?, None).await? {
             (_, Answer::Reply(payload)) => payload,
             // Only a call that opens a stream is answered so.
-            (_, Answer::Opened) => bytes::Bytes::new(),
+            (_, Answer::Opened) => Bytes::new(),
         };
         Decoder::whole(&payload).map_err(|why| Error::Answer { call: procedure.name(), why })
     }
@@ -174,20 +174,20 @@ impl Connection {
         arguments: &impl Encode,
         direction: Direction,
     ) -> Result<Stream, Error> {
-        let packet = encode(procedure, arguments)?;
-        let (serial, _) = self.exchange(procedure, packet, Some(direction)).await?;
+        let arguments = encode(procedure, arguments)?;
+        let (serial, _) = self.exchange(procedure, arguments, Some(direction)).await?;
         Ok(Stream::new(self.clone(), procedure, serial))
     }
 
     async fn exchange(
         &self,
         procedure: Procedure,
-        packet: Encoder,
+        arguments: Bytes,
         opens: Option<Direction>,
     ) -> Result<(u32, Answer), Error> {
         let shared = self.shared();
         let Ok(_permit) = shared.in_flight.acquire().await else { return Err(self.not_sent(procedure)) };
-        let (serial, answer) = shared.book().begin(procedure, packet.into_inner(), opens)?;
+        let (serial, answer) = shared.book().begin(procedure, arguments, opens)?;
         shared.work.notify_one();
         let mut pending = Pending { shared, serial, answer, answered: false };
         let answer = (&mut pending.answer).await;
@@ -206,16 +206,17 @@ impl Connection {
     }
 }
 
-fn encode(procedure: Procedure, arguments: &(impl Encode + ?Sized)) -> Result<Encoder, Error> {
-    let mut packet = Encoder::with_room(PREFIX, 200);
+fn encode(procedure: Procedure, arguments: &(impl Encode + ?Sized)) -> Result<Bytes, Error> {
+    const MAX: usize = MAX_PACKET - PREFIX;
+    let mut to = Encoder::new();
     arguments
-        .encode(&mut packet)
-        .and_then(|()| match packet.len() {
-            length if length > MAX_PACKET => Err(EncodeError::TooLong { length, max: MAX_PACKET }),
+        .encode(&mut to)
+        .and_then(|()| match to.len() {
+            length if length > MAX => Err(EncodeError::TooLong { length, max: MAX }),
             _ => Ok(()),
         })
         .map_err(|why| Error::Argument { call: procedure.name(), why })?;
-    Ok(packet)
+    Ok(to.finish())
 }
 
 /// A call whose caller may walk away.

@@ -11,13 +11,13 @@ use tokio::sync::Notify;
 use crate::{
     error::{Error, StreamError, Violation},
     fault::Fault,
-    packet::{Header, Status},
+    packet::{Header, Packet, Status},
     procedure::Procedure,
     xdr::Decoder,
 };
 
 /// Packets of one stream that may wait to be written.
-const OUTGOING: usize = 4;
+const OUTGOING: usize = 2;
 
 /// What a chunk that waits costs beside its bytes, so that a flood of tiny ones is bounded too.
 const PER_CHUNK: usize = 64;
@@ -72,7 +72,7 @@ pub(crate) struct Flow {
     procedure: Procedure,
     serial: u32,
     direction: Direction,
-    outgoing: VecDeque<Bytes>,
+    outgoing: VecDeque<Packet>,
     incoming: VecDeque<Bytes>,
     held: usize,
     ours: Ours,
@@ -198,7 +198,7 @@ impl Flow {
     }
 
     /// Queues a packet with data; false when there is no room.
-    pub(crate) fn offer(&mut self, packet: &Bytes) -> Result<bool, Error> {
+    pub(crate) fn offer(&mut self, packet: &Packet) -> Result<bool, Error> {
         match (&self.theirs, self.ours) {
             (Theirs::Failed(error), _) => Err(error.clone()),
             (Theirs::Done, _) | (_, Ours::Finishing | Ours::GivenUp) => Err(self.over()),
@@ -211,7 +211,7 @@ impl Flow {
     }
 
     /// The next packet to write.
-    pub(crate) fn outgoing(&mut self) -> Option<Bytes> {
+    pub(crate) fn outgoing(&mut self) -> Option<Packet> {
         let packet = self.outgoing.pop_front()?;
         self.wake.notify_waiters();
         Some(packet)
@@ -259,12 +259,12 @@ impl Flow {
     }
 
     /// The packet that gives it up.
-    pub(crate) fn abort(&self) -> Bytes {
+    pub(crate) fn abort(&self) -> Packet {
         self.end(Status::Error)
     }
 
-    fn end(&self, status: Status) -> Bytes {
-        Header::stream(&self.procedure, self.serial, status).packet(&[])
+    fn end(&self, status: Status) -> Packet {
+        Header::stream(&self.procedure, self.serial, status).alone()
     }
 
     fn over(&self) -> Error {

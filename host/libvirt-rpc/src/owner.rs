@@ -6,6 +6,7 @@
 
 use std::{
     future::{pending, poll_fn},
+    io::IoSlice,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -195,11 +196,9 @@ async fn write(mut io: impl AsyncWrite + Unpin, shared: &Shared) -> Cause {
         let large = fill(&mut batch, shared);
         let left = shared.book().left();
         if !batch.is_empty() || large.is_some() {
+            let mut packets = (&mut batch).chain(large.unwrap_or_default());
             let written = async {
-                write_all(&mut io, &mut batch, shared).await?;
-                if let Some(mut large) = large {
-                    write_all(&mut io, &mut large, shared).await?;
-                }
+                write_all(&mut io, &mut packets, shared).await?;
                 io.flush().await
             };
             if let Err(error) = written.await {
@@ -215,15 +214,16 @@ async fn write(mut io: impl AsyncWrite + Unpin, shared: &Shared) -> Cause {
     }
 }
 
-/// Collects small packets; a large one, which ends the batch, is not copied.
+/// Collects packets until one has a large payload, which ends the batch, and is not copied into it.
 fn fill(batch: &mut BytesMut, shared: &Shared) -> Option<Bytes> {
     let mut book = shared.book();
     while batch.len() < BATCH {
         let packet = book.next_packet()?;
-        if packet.len() > BATCH / 2 {
-            return Some(packet);
+        batch.extend_from_slice(&packet.head());
+        if packet.payload.len() > BATCH / 2 {
+            return Some(packet.payload);
         }
-        batch.extend_from_slice(&packet);
+        batch.extend_from_slice(&packet.payload);
     }
     None
 }
@@ -238,7 +238,10 @@ async fn write_all(
     while bytes.has_remaining() {
         let mut waited = false;
         let written = poll_fn(|context| {
-            let polled = Pin::new(&mut *io).poll_write(context, bytes.chunk());
+            let mut slices = [IoSlice::new(&[]); 2];
+            let filled = bytes.chunks_vectored(&mut slices);
+            let slices = slices.get(..filled).unwrap_or_default();
+            let polled = Pin::new(&mut *io).poll_write_vectored(context, slices);
             waited |= polled.is_pending();
             match polled {
                 Poll::Ready(Ok(0)) => Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     error::Violation,
     procedure::Procedure,
-    xdr::{Decode, DecodeError, Decoder, Encoder},
+    xdr::{Decode, DecodeError, Decoder},
 };
 
 /// Length field and header.
@@ -125,33 +125,16 @@ impl Header {
         }
     }
 
-    /// The packet with this header; `bytes` begins with room for it.
-    pub(crate) fn seal(&self, mut bytes: BytesMut) -> Bytes {
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let fields = [
-            length,
-            self.program,
-            self.version,
-            self.procedure.cast_unsigned(),
-            self.kind.number(),
-            self.serial,
-            self.status.number(),
-        ];
-        for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
-            place.copy_from_slice(&field.to_be_bytes());
-        }
-        bytes.freeze()
-    }
-
     /// The packet with this header and payload.
-    pub(crate) fn packet(&self, payload: &[u8]) -> Bytes {
-        let mut bytes = Encoder::with_room(PREFIX, payload.len()).into_inner();
-        bytes.extend_from_slice(payload);
-        self.seal(bytes)
+    pub(crate) fn with(self, payload: Bytes) -> Packet {
+        Packet { header: self, payload }
     }
-}
 
-impl Header {
+    /// The packet with this header and nothing else.
+    pub(crate) fn alone(self) -> Packet {
+        self.with(Bytes::new())
+    }
+
     fn read(bytes: &[u8]) -> Result<Self, Violation> {
         let mut from = Decoder::new(bytes);
         let mut field = || u32::decode(&mut from).map_err(|_: DecodeError| Violation::Length { length: 0 });
@@ -165,6 +148,39 @@ impl Header {
             serial,
             status: Status::from_number(status).ok_or(Violation::Status { status })?,
         })
+    }
+}
+
+/// A packet to write. Its payload is not copied for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Packet {
+    header: Header,
+    pub payload: Bytes,
+}
+
+impl Packet {
+    /// What stands before the payload.
+    pub(crate) fn head(&self) -> [u8; PREFIX] {
+        let fields = [
+            u32::try_from(PREFIX + self.payload.len()).unwrap_or(u32::MAX),
+            self.header.program,
+            self.header.version,
+            self.header.procedure.cast_unsigned(),
+            self.header.kind.number(),
+            self.header.serial,
+            self.header.status.number(),
+        ];
+        let mut head = [0; PREFIX];
+        for (place, field) in head.chunks_exact_mut(4).zip(fields) {
+            place.copy_from_slice(&field.to_be_bytes());
+        }
+        head
+    }
+
+    /// All of it.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> BytesMut {
+        [&self.head(), &self.payload[..]].concat().as_slice().into()
     }
 }
 
@@ -217,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_read_back_as_it_was_made() {
-        let mut read = BytesMut::from(&HEADER.packet(b"body")[..]);
+        let mut read = HEADER.with(Bytes::from_static(b"body")).bytes();
         let Front::Packet(header, payload) = take(&mut read, MAX_PACKET).unwrap() else {
             panic!("no packet")
         };
@@ -227,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_comes_byte_by_byte_is_taken_when_it_is_whole() {
-        let whole = HEADER.packet(b"body");
+        let whole = HEADER.with(Bytes::from_static(b"body")).bytes();
         for end in 0..whole.len() {
             let mut read = BytesMut::from(&whole[..end]);
             let Front::Lacks(missing) = take(&mut read, MAX_PACKET).unwrap() else { panic!("at {end}") };
@@ -248,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_kind_or_a_status_that_is_not_known_is_a_violation() {
-        let mut packet = BytesMut::from(&HEADER.packet(b"")[..]);
+        let mut packet = HEADER.alone().bytes();
         packet[19] = 5;
         assert_eq!(take(&mut packet, MAX_PACKET).unwrap_err(), Violation::Kind { kind: 5 });
-        let mut packet = BytesMut::from(&HEADER.packet(b"")[..]);
+        let mut packet = HEADER.alone().bytes();
         packet[27] = 3;
         assert_eq!(take(&mut packet, MAX_PACKET).unwrap_err(), Violation::Status { status: 3 });
     }

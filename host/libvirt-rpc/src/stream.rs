@@ -62,8 +62,8 @@ impl Stream {
     }
 
     /// Queues one chunk, when there is room for it.
-    async fn send(&self, chunk: &[u8]) -> Result<(), Error> {
-        let packet = Header::stream(&self.procedure, self.serial, Status::Continue).packet(chunk);
+    async fn send(&self, chunk: Bytes) -> Result<(), Error> {
+        let packet = Header::stream(&self.procedure, self.serial, Status::Continue).with(chunk);
         self.until(|flow| flow.offer(&packet).map(|queued| queued.then_some(()))).await
     }
 
@@ -115,20 +115,42 @@ impl Upload {
         self.sent
     }
 
-    /// Writes all of `data`; waits while the server takes no more. If the server refuses, this or a later
-    /// call tells why.
+    /// Writes all of `data`; waits while the server takes no more. If the server refuses, this or a later call
+    /// tells why.
     ///
     /// A write that is dropped half-way may have sent a part: [`Upload::sent`] tells which.
     pub async fn write(&mut self, data: &[u8]) -> Result<(), Error> {
-        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
-        let given = self.sent.saturating_add(length);
-        if let Some(declared) = self.declared.filter(|&declared| given > declared) {
-            return Err(self.stream.error(StreamError::Overrun { declared, given }));
-        }
+        self.expect(data.len())?;
         for chunk in data.chunks(STREAM_CHUNK) {
-            self.stream.send(chunk).await?;
-            self.sent += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+            self.send(Bytes::copy_from_slice(chunk)).await?;
         }
+        Ok(())
+    }
+
+    /// [`Upload::write`] without a copy.
+    pub async fn write_bytes(&mut self, mut data: Bytes) -> Result<(), Error> {
+        self.expect(data.len())?;
+        while !data.is_empty() {
+            self.send(data.split_to(data.len().min(STREAM_CHUNK))).await?;
+        }
+        Ok(())
+    }
+
+    /// That so many more bytes may be sent.
+    fn expect(&self, more: usize) -> Result<(), Error> {
+        let given = self.sent.saturating_add(count(more));
+        match self.declared {
+            Some(declared) if given > declared => {
+                Err(self.stream.error(StreamError::Overrun { declared, given }))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, chunk: Bytes) -> Result<(), Error> {
+        let length = count(chunk.len());
+        self.stream.send(chunk).await?;
+        self.sent = self.sent.saturating_add(length);
         Ok(())
     }
 
@@ -180,7 +202,7 @@ impl Download {
             self.stream.finish().await?;
             return Ok(None);
         };
-        self.received = self.received.saturating_add(u64::try_from(chunk.len()).unwrap_or(u64::MAX));
+        self.received = self.received.saturating_add(count(chunk.len()));
         if let Some(asked) = self.asked.filter(|&asked| self.received > asked) {
             self.stream.connection.shared().abort(self.stream.serial);
             return Err(self.stream.error(StreamError::Excess { asked }));
@@ -214,7 +236,7 @@ impl Console {
     /// Types `data`.
     pub async fn write(&self, data: &[u8]) -> Result<(), Error> {
         for chunk in data.chunks(STREAM_CHUNK) {
-            self.stream.send(chunk).await?;
+            self.stream.send(Bytes::copy_from_slice(chunk)).await?;
         }
         Ok(())
     }
@@ -223,4 +245,8 @@ impl Console {
     pub async fn close(self) {
         self.stream.abort().await;
     }
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }

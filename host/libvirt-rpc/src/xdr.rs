@@ -86,19 +86,9 @@ impl Encoder {
         Self::default()
     }
 
-    /// One that leaves `prefix` bytes in front, as zeroes, and has room for `more`.
-    pub(crate) fn with_room(prefix: usize, more: usize) -> Self {
-        let mut bytes = BytesMut::with_capacity(prefix + more);
-        bytes.put_bytes(0, prefix);
-        Self { bytes }
-    }
-
+    /// How many bytes were written so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
-    }
-
-    pub(crate) fn into_inner(self) -> BytesMut {
-        self.bytes
     }
 
     /// What was written so far.

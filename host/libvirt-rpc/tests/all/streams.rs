@@ -31,9 +31,10 @@ async fn an_upload_sends_exactly_its_bytes_and_ends_when_the_server_has_confirme
     let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 5, Some(600_001))).await;
     assert_eq!(call.procedure, UPLOAD);
     assert_eq!(call.arguments::<(libvirt_remote::StorageVol, u64, u64, u32)>(), (vol, 5, 600_001, 0));
-    let whole = data.clone();
+    let whole = bytes::Bytes::from(data.clone());
     let uploading = tokio::spawn(async move {
-        upload.write(&whole).await?;
+        upload.write(&whole[..300_000]).await?;
+        upload.write_bytes(whole.slice(300_000..)).await?;
         upload.finish().await
     });
     let mut received = Vec::new();
@@ -62,6 +63,8 @@ async fn more_than_was_declared_is_refused_before_any_of_it_is_sent() {
     let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 0, Some(6))).await;
     upload.write(b"four").await.unwrap();
     let error = upload.write(b"more").await.unwrap_err();
+    assert_eq!(*why(&error), StreamError::Overrun { declared: 6, given: 8 });
+    let error = upload.write_bytes("more".into()).await.unwrap_err();
     assert_eq!(*why(&error), StreamError::Overrun { declared: 6, given: 8 });
     assert_eq!(server.next().await, call.stream(CONTINUE, b"four"));
     assert!(server.silent().await);
