@@ -14,7 +14,8 @@ use crate::scrub::Scrubber;
 
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 8 * 1024;
-/// What is kept of the last error that the guest logged: after a trap it is the best explanation.
+/// What is kept of the errors that the guest logged last: after a trap they are the best explanation, and a
+/// toolchain's own report of a panic or an exception has several lines.
 const LAST_WORDS: usize = 1024;
 
 /// How grave a line is.
@@ -33,7 +34,7 @@ pub(crate) struct GuestLog {
     limit: u32,
     lines: AtomicU32,
     dropped: AtomicU32,
-    last_words: Mutex<Option<String>>,
+    last_words: Mutex<String>,
     scrubber: Option<Arc<Scrubber>>,
 }
 
@@ -91,14 +92,22 @@ impl GuestLog {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// The last error that the guest logged.
+    /// The last errors that the guest logged.
     pub(crate) fn last_words(&self) -> Option<String> {
-        self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (!words.is_empty()).then_some(words)
     }
 
     fn remember(&self, message: &str, fields: &str) {
-        let words = cut(format!("{message} {fields}").trim_end(), LAST_WORDS).to_owned();
-        *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+        let line = format!("{message} {fields}");
+        let mut words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        if !words.is_empty() {
+            words.push_str(" / ");
+        }
+        words.push_str(cut(line.trim(), LAST_WORDS));
+        let beyond = words.len().saturating_sub(LAST_WORDS);
+        let from = words.ceil_char_boundary(beyond);
+        words.drain(..from);
     }
 
     // Struck out before it is cut: half a line would not be found. And one line stays one: a guest can't
@@ -117,4 +126,27 @@ impl GuestLog {
 /// At most so many bytes, whole characters.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_all_errors_that_were_logged_last_and_no_more() {
+        let log = GuestLog::new("kubernetes".parse().unwrap(), 2, None);
+        assert_eq!(log.last_words(), None);
+        log.write(Level::Info, "all is well", &[]);
+        log.write(Level::Error, "Traceback:", &[]);
+        // Beyond the limit on lines, and remembered all the same.
+        log.write(Level::Error, "  File app.py", &[("line".to_owned(), "7".to_owned())]);
+        log.write(Level::Error, "KeyError", &[]);
+        assert_eq!(log.last_words().unwrap(), "Traceback: / File app.py line=7 / KeyError");
+        for _ in 0..1000 {
+            log.write(Level::Error, "ä", &[]);
+        }
+        log.write(Level::Error, "the end", &[]);
+        let words = log.last_words().unwrap();
+        assert!(words.len() <= LAST_WORDS && words.ends_with("/ the end"), "{words}");
+    }
 }

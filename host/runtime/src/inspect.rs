@@ -43,8 +43,9 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, Refusal> {
     header(bytes)?;
     // Async lifting and shared memory are off in the engine as well.
     let features = WasmFeatures::default() - WasmFeatures::CM_ASYNC - WasmFeatures::THREADS;
-    let types = Validator::new_with_features(features).validate_all(bytes).map_err(invalid)?;
-    let outline = Outline::read(bytes).map_err(invalid)?;
+    let types =
+        Validator::new_with_features(features).validate_all(bytes).map_err(|error| invalid(bytes, &error))?;
+    let outline = Outline::read(bytes).map_err(|error| invalid(bytes, &error))?;
     let Made { core, components } = outline.made;
     if components > MOST_COMPONENT_INSTANCES {
         return Err(refuse(
@@ -115,7 +116,17 @@ fn refuse(reason: &'static str, message: impl Into<String>) -> Refusal {
     Refusal::new(Stage::Parse, reason, message)
 }
 
-fn invalid(error: wasmparser::BinaryReaderError) -> Refusal {
+fn invalid(bytes: &[u8], error: &wasmparser::BinaryReaderError) -> Refusal {
+    // Toolchains that can build for both, and choose the other one, are common.
+    if Validator::new_with_features(WasmFeatures::default()).validate_all(bytes).is_ok() {
+        return refuse(
+            "Async",
+            format!(
+                "the component is built for asynchronous calls or shared memory, and the contract has neither \
+                 ({error}); build it for synchronous calls, as with --sync of componentize-qjs"
+            ),
+        );
+    }
     refuse(
         "Invalid",
         format!("the component is damaged or cut off: {error}; build it again, or copy it again, whole"),

@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | fetch ([`Module::unpack`]) | it unpacks, within bounds | `Empty`, `BrokenStream`, `TooLarge` |
 //! | digest | it is what the entry pins | `DigestMismatch` |
-//! | parse ([`inspect`]) | it is a component of a contract's line that is served here | `NotWasm`, `NotAComponent`, `UnknownEncoding`, `Invalid`, `NoProvider`, `ContractVersion`, `ExportMissing`, `LimitInstances` |
+//! | parse ([`inspect`]) | it is a component of a contract's line that is served here | `NotWasm`, `NotAComponent`, `UnknownEncoding`, `Invalid`, `Async`, `NoProvider`, `ContractVersion`, `ExportMissing`, `LimitInstances` |
 //! | compile | it becomes machine code, within bounds | `CompileFailed`, `CompileTimeout`, `CompileMemory` |
 //! | link | its imports are lent, its types are the contract's | `ImportNotGranted`, `ImportNotServed`, `ContractVersion`, `InterfaceMismatch` |
 //! | configure | it describes itself and takes the config | `ConfigRefused`, `ContractViolation`, `Trapped`, `Limit..` |

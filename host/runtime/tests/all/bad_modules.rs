@@ -61,6 +61,12 @@ fn all() -> Vec<Bad> {
         Bad::module("an encoding to come", b"\0asm\x0e\0\x01\0".to_vec(), Stage::Parse, "UnknownEncoding"),
         Bad::module("a truncated component", cut(&guest), Stage::Parse, "Invalid"),
         Bad::module("a damaged component", damaged, Stage::Parse, "Invalid"),
+        Bad::module(
+            "asynchronous",
+            wat::parse_str("(component (core func (canon task.cancel)))").unwrap(),
+            Stage::Parse,
+            "Async",
+        ),
         Bad::module("no provider", wat::parse_str("(component)").unwrap(), Stage::Parse, "NoProvider"),
         Bad::module("a loop at the start", guest_that("start:loop"), Stage::Configure, "LimitCompute"),
         Bad::module("a trap at the start", guest_that("start:trap"), Stage::Configure, "Trapped"),
