@@ -32,7 +32,7 @@ Exit codes:
 pub enum Command {
     /// Run the operator
     Run(Box<Run>),
-    /// Build, inspect, validate and ship providers, and roll them back
+    /// Make, build, inspect, validate and ship providers, and roll them back
     #[command(arg_required_else_help = true)]
     Provider {
         #[command(subcommand)]

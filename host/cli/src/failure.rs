@@ -13,13 +13,17 @@ use provider_encode::EncodeError;
 
 use crate::output::bytes;
 
-/// The exit codes beside 0, 1 and clap's 2: `epo --help` lists them.
+/// The exit codes beside 0 and 1: `epo --help` lists them. clap ends with 2 too.
+const USAGE: u8 = 2;
 const REFUSED: u8 = 3;
 const UNREACHABLE: u8 = 4;
 
 /// Why a command failed. Each prints the thing, the cause and the way out.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// What was typed makes no sense, in a way that clap can't see.
+    #[error("{0}")]
+    Usage(String),
     /// A file, or `-` for the standard input.
     #[error("can't read {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
@@ -80,6 +84,7 @@ impl Failure {
     /// What the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            Self::Usage(_) => USAGE,
             Self::Unreachable(_) => UNREACHABLE,
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,

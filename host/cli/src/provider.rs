@@ -1,9 +1,10 @@
-//! `epo provider ...`: a component's way from its source to a cluster.
+//! `epo provider ...`: a component's way from an empty folder to a cluster.
 
 mod build;
 mod configmap;
 mod history;
 mod inspect;
+mod new;
 mod nothing;
 mod validate;
 
@@ -19,6 +20,8 @@ use crate::failure::Failure;
 
 #[derive(Subcommand)]
 pub enum ProviderCommand {
+    /// Make a project for a provider of your own
+    New(new::New),
     /// Build a provider's crate into a component
     Build(build::Build),
     /// Show what a component is, asks for and takes as config
@@ -36,6 +39,7 @@ pub enum ProviderCommand {
 
 pub fn run(command: ProviderCommand) -> Result<(), Failure> {
     match command {
+        ProviderCommand::New(command) => command.run(),
         ProviderCommand::Build(command) => command.run(),
         ProviderCommand::Inspect(command) => command.run(),
         ProviderCommand::Validate(command) => command.run(),

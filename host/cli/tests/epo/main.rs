@@ -3,6 +3,9 @@
 //! `make providers` builds the provider first.
 
 #[cfg(test)]
+#[path = "../projects/ci.rs"]
+mod ci;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod command;
@@ -14,5 +17,7 @@ mod docs;
 mod inspect;
 #[cfg(test)]
 mod look;
+#[cfg(test)]
+mod new;
 #[cfg(test)]
 mod validate;

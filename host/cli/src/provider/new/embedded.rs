@@ -1,0 +1,3 @@
+//! The files that the build script found.
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
