@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     failure::{self, Request, Scope},
     id::Location,
-    observe::{ConfigMap, Found, Owned, Pod},
+    observe::{self, ConfigMap, Found, Owned, Pod},
 };
 
 pub const PODS: Resource = Resource { api_version: "v1", plural: "pods" };
@@ -33,6 +33,10 @@ fn find<H: Context + Kubernetes, T>(
     read: fn(Owned, &Value) -> T,
 ) -> Result<Found<T>, Error> {
     match host.get(&at.cluster, resource, &at.namespace, &at.name) {
+        // What has not even our name is no stranger's object: it is none.
+        Ok(object) if observe::text(&object, "/metadata/name") != at.name => {
+            Err(request("get", resource, at).garbled())
+        }
         Ok(object) => Ok(Found::sort(&object, &host.mark(), |mark| host.verify(mark), read)),
         Err(failed) if failure::is_not_found(&failed) => Ok(Found::Nothing),
         Err(failed) => Err(request("get", resource, at).error(&failed)),

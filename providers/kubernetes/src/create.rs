@@ -35,6 +35,10 @@ pub fn create<H: Context + Clock + Kubernetes>(
     let found = api::pod(host, &at)?;
     match decide::create(&at, &found, &host.mark()) {
         CreateStep::Make => make(host, config, &at, target, spec, zone),
+        CreateStep::Wait(why) if decide::may_lack_its_config(&found) => {
+            make_lost_config_map(host, config, &at, target, spec)?;
+            Ok(wait(host, &at, &found, &why))
+        }
         step => settle(host, &at, &found, step),
     }
 }
@@ -117,6 +121,28 @@ fn make<H: Context + Clock + Kubernetes>(
             let step = decide::create(at, &found, &mark);
             settle(host, at, &found, step)
         }
+    }
+}
+
+/// A host that deletes beside us takes the ConfigMap away under a Pod that is not up yet.
+fn make_lost_config_map<H: Context + Kubernetes>(
+    host: &H,
+    config: &Config,
+    at: &Location,
+    target: &Target,
+    spec: &Spec,
+) -> Result<(), Error> {
+    let mark = host.mark();
+    let found = api::config_map(host, at)?;
+    match decide::config_map(at, &found, &mark, SQUID_CONF, "") {
+        ConfigStep::Make => {
+            let owned = at.namespace == target.namespace && api::is_home(host, at)?;
+            let wanted = Wanted { at, config, target, mark: &mark, port: spec.port, zone: None, owned };
+            api::make(host, at, api::CONFIG_MAPS, &wanted.config_map()).map(|_| ())
+        }
+        ConfigStep::Fail(error) => Err(error),
+        // What it says fits the Pod that was made with it.
+        ConfigStep::Keep | ConfigStep::Rewrite => Ok(()),
     }
 }
 

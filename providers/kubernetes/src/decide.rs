@@ -7,6 +7,9 @@ use crate::{
     observe::{ConfigMap, Found, Owned, Phase, Pod, Why},
 };
 
+/// What the kubelet says while it waits for a volume, or makes a container.
+const CONTAINER_CREATING: &str = "ContainerCreating";
+
 /// What a create does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CreateStep {
@@ -47,6 +50,15 @@ pub fn create(at: &Location, found: &Found<Pod>, ours: &Mark) -> CreateStep {
                 at.id()
             ),
         )),
+    }
+}
+
+/// Whether the kubelet may be waiting for the ConfigMap: somebody may have removed it since the Pod was made,
+/// and then it waits for ever.
+pub fn may_lack_its_config(found: &Found<Pod>) -> bool {
+    match found {
+        Found::Ours(pod) => pod.phase == Phase::Pending && pod.why.reason == CONTAINER_CREATING,
+        Found::Nothing | Found::Foreign(_) => false,
     }
 }
 

@@ -105,6 +105,18 @@ impl<'a> Request<'a> {
         .retry_ms(failure.retry_ms)
     }
 
+    /// An answer came, and it is not the object that was asked for.
+    pub fn garbled(&self) -> Error {
+        let asked = self.show();
+        Error::transient(
+            reason::BACKEND,
+            format!(
+                "{asked}: the answer is not what was asked for; does something between here and the API server answer \
+                 in its place?"
+            ),
+        )
+    }
+
     fn status(&self, failure: &Failure) -> Error {
         let asked = self.show();
         let message = cut(&failure.message);

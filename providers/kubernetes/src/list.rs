@@ -174,13 +174,18 @@ fn page<H: Kubernetes>(
     let token = Some(observe::text(&answer, "/metadata/continue")).filter(|token| !token.is_empty());
     let items = match answer.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => items,
-        _ => Vec::new(),
+        // An empty list has items too.
+        _ => return Err(Unread::All(request(place, cursor, resource).garbled())),
     };
     Ok((items, token))
 }
 
+fn request<'a>(place: &'a str, cursor: &'a Cursor, resource: Resource) -> Request<'a> {
+    Request { verb: "list", resource, cluster: place, scope: Scope::of(&cursor.namespace) }
+}
+
 fn unread(place: &str, cursor: &Cursor, resource: Resource, failed: &Failure) -> Unread {
-    let request = Request { verb: "list", resource, cluster: place, scope: Scope::of(&cursor.namespace) };
+    let request = request(place, cursor, resource);
     let error = request.error(failed);
     let here = match failed.kind {
         FailureKind::Denied => true,

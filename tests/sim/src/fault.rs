@@ -138,6 +138,7 @@ struct Set {
     points: BTreeMap<u64, (When, Fault)>,
     places: BTreeMap<String, Fault>,
     stops: BTreeSet<u64>,
+    stops_always: bool,
     /// What a page of a list holds at most, whatever is asked for.
     page: Option<u32>,
 }
@@ -162,6 +163,11 @@ impl Plan {
         self.lock().stops.insert(number);
     }
 
+    /// From now on a host waits before each call until it is let on.
+    pub fn stop_always(&self, always: bool) {
+        self.lock().stops_always = always;
+    }
+
     /// From now on a page of a list holds at most so much, whatever is asked for.
     pub fn pages_of(&self, most: u32) {
         self.lock().page = Some(most);
@@ -184,7 +190,8 @@ impl Plan {
     }
 
     pub(crate) fn stops(&self, number: u64) -> bool {
-        self.lock().stops.contains(&number)
+        let set = self.lock();
+        set.stops_always || set.stops.contains(&number)
     }
 }
 

@@ -231,6 +231,9 @@ impl Watch {
     /// A provider's call begins: it has a number as host calls have, and the host may die before it.
     pub async fn begin(&self, export: &str, about: String) -> u64 {
         let number = self.inner.journal.begin(self.line(format!("provider.{export}"), about, None));
+        if self.inner.plan.stops(number) {
+            self.stop(number).await;
+        }
         self.die_if(number, When::Before).await;
         number
     }

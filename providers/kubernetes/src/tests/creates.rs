@@ -326,3 +326,35 @@ fn an_id_that_is_none_of_ours_is_refused() {
     }
     assert_eq!(fake.calls(), [""; 0]);
 }
+
+#[test]
+fn an_answer_that_is_no_object_is_no_stranger_and_passes() {
+    for call in ["get pods", "get configmaps"] {
+        let fake = Fake::default();
+        let mut proxy = Proxy::new(&fake);
+        // A ConfigMap that was there before is read.
+        proxy.begin();
+        fake.remove("pods", "team-a", NAME);
+        *fake.garble_once.borrow_mut() = Some(call.to_owned());
+        let error = proxy.create().unwrap_err();
+        assert_eq!(
+            (error.class, error.reason.as_str()),
+            (ErrorClass::Transient, "backend"),
+            "{call}: {error:?}"
+        );
+        proxy.create().unwrap();
+        assert_eq!(fake.names().len(), 2);
+    }
+}
+
+#[test]
+fn a_config_map_that_went_before_the_pod_was_up_is_made_again() {
+    let fake = Fake::default();
+    let mut proxy = Proxy::new(&fake);
+    proxy.begin();
+    fake.remove("configmaps", "team-a", NAME);
+    let waiting = json!([{ "state": { "waiting": { "reason": "ContainerCreating" } } }]);
+    status(&fake, &json!({ "phase": "Pending", "containerStatuses": waiting }));
+    assert!(matches!(proxy.create_step().unwrap(), Created::Pending(_)));
+    assert_eq!(fake.names(), [format!("configmaps/team-a/{NAME}"), format!("pods/team-a/{NAME}")]);
+}

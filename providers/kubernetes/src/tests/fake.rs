@@ -40,6 +40,8 @@ pub struct Fake {
     pub denied: RefCell<BTreeSet<String>>,
     /// Answered once, to the first call that begins with this.
     pub answer_once: RefCell<Option<(String, Failure)>>,
+    /// Answered once with something that is not what was asked for, to the first call that begins with this.
+    pub garble_once: RefCell<Option<String>>,
     pub missing_namespaces: RefCell<BTreeSet<String>>,
     pub terminating_namespaces: RefCell<BTreeSet<String>>,
     pub most_pods: Cell<Option<usize>>,
@@ -221,6 +223,15 @@ impl Fake {
         Failure { message, ..broken(FailureKind::Denied, false) }
     }
 
+    fn is_garbled(&self, call: &str) -> bool {
+        let mut once = self.garble_once.borrow_mut();
+        let now = once.as_deref() == Some(call);
+        if now {
+            *once = None;
+        }
+        now
+    }
+
     fn not_found(resource: Resource, name: &str) -> Failure {
         let message = format!("{} \"{name}\" not found", resource.plural);
         status(404, "NotFound", &message, json!({ "name": name, "kind": resource.plural }))
@@ -346,6 +357,11 @@ impl Fake {
     }
 }
 
+/// JSON, and not an object of the API.
+fn garbage() -> Value {
+    json!({ "maintenance": true, "items": "none", "metadata": [] })
+}
+
 fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -385,6 +401,9 @@ impl Kubernetes for Fake {
 
     fn get(&self, _: &str, resource: Resource, namespace: &str, name: &str) -> Result<Value, Failure> {
         self.call("get", resource, namespace, name, || {
+            if self.is_garbled(&format!("get {}", resource.plural)) {
+                return Ok(garbage());
+            }
             self.object(resource.plural, namespace, name).ok_or_else(|| Self::not_found(resource, name))
         })
     }
@@ -396,7 +415,12 @@ impl Kubernetes for Fake {
         namespace: &str,
         options: &ListOptions,
     ) -> Result<Value, Failure> {
-        self.call("list", resource, namespace, "", || self.do_list(resource, namespace, options))
+        self.call("list", resource, namespace, "", || {
+            if self.is_garbled(&format!("list {}", resource.plural)) {
+                return Ok(garbage());
+            }
+            self.do_list(resource, namespace, options)
+        })
     }
 
     fn allowed(&self, _: &str, access: &Access) -> Result<bool, Failure> {

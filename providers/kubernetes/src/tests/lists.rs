@@ -172,3 +172,22 @@ fn a_place_that_the_config_does_not_have_is_refused() {
     let config = config();
     assert_eq!(provider(&fake, &config).list("other", None).unwrap_err().class, ErrorClass::Permanent);
 }
+
+#[test]
+fn an_answer_that_is_no_list_is_an_error_and_never_an_empty_list() {
+    for kind in ["list pods", "list configmaps"] {
+        let fake = Fake::default();
+        fleet(&fake, "team-a", 2);
+        *fake.garble_once.borrow_mut() = Some(kind.to_owned());
+        let config = config();
+        let provider = provider(&fake, &config);
+        let mut cursor = None;
+        let error = loop {
+            match provider.list("home", cursor.as_deref()) {
+                Ok(page) => cursor = Some(page.next.unwrap()),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.class, ErrorClass::Transient, "{kind}");
+    }
+}

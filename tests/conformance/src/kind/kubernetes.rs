@@ -1,0 +1,145 @@
+//! Kubernetes, simulated: clusters of the names that the entry, or else the config, could mean.
+
+mod objects;
+mod simulated;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use async_trait::async_trait;
+use egress_runtime::{
+    Lent,
+    capability::{Clock, Kubernetes},
+};
+use egress_sim::{
+    clock::VirtualClock,
+    kubernetes::{Cluster, Clusters},
+    watched::{Watch, Watched},
+};
+use serde_json::Value;
+
+use super::{Kind, World};
+use crate::halt::Go;
+use simulated::Simulated;
+
+/// Where Proxies live unless the entry says otherwise.
+const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct SimulatedKubernetes {
+    /// The first holds the Proxies.
+    clusters: Vec<String>,
+    namespaces: BTreeSet<String>,
+    proxies: [String; 2],
+}
+
+impl SimulatedKubernetes {
+    /// For an entry's config and grants; without grants every word of the config may name a cluster.
+    pub fn new(config: &Value, grants: &Value) -> Self {
+        let mut words = BTreeSet::new();
+        collect(config, &mut words);
+        let granted = grants.pointer("/kubernetes/clusters").and_then(Value::as_object);
+        let mut clusters: Vec<String> = match granted {
+            Some(granted) => granted.keys().cloned().collect(),
+            None => words.iter().cloned().collect(),
+        };
+        let holds_proxies = |name: &String| {
+            let operator =
+                granted.and_then(|granted| granted.get(name)).and_then(|cluster| cluster.get("operator"));
+            operator == Some(&Value::Bool(true))
+        };
+        clusters.sort_by_key(|name| !holds_proxies(name));
+        let mut named = BTreeSet::new();
+        collect_namespaces(grants, &mut named);
+        let mut proxies = NAMESPACES.map(str::to_owned);
+        for (proxy, named) in proxies.iter_mut().zip(&named) {
+            proxy.clone_from(named);
+        }
+        if let (1, Some(only)) = (named.len(), named.first()) {
+            proxies = [only.clone(), only.clone()];
+        }
+        let namespaces =
+            words.into_iter().chain(named).chain(proxies.clone()).filter(|word| is_label(word)).collect();
+        Self { clusters, namespaces, proxies }
+    }
+}
+
+fn collect(value: &Value, words: &mut BTreeSet<String>) {
+    match value {
+        Value::String(text) if is_label(text) => {
+            words.insert(text.clone());
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, words)),
+        Value::Object(object) => object.values().for_each(|value| collect(value, words)),
+        _ => {}
+    }
+}
+
+/// Those that the rules of a grant name.
+fn collect_namespaces(value: &Value, named: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| collect_namespaces(value, named)),
+        Value::Object(object) => {
+            for (key, value) in object {
+                if key == "namespaces" {
+                    collect(value, named);
+                } else {
+                    collect_namespaces(value, named);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_label(word: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&word.len())
+        && word.bytes().all(legal)
+        && !word.starts_with('-')
+        && !word.ends_with('-')
+}
+
+#[async_trait]
+impl Kind for SimulatedKubernetes {
+    fn name(&self) -> String {
+        "kubernetes, simulated".to_owned()
+    }
+
+    fn lends(&self, interface: &str) -> bool {
+        interface == "egress:provider/kubernetes"
+    }
+
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
+    async fn world(&self, seed: u64) -> Go<World> {
+        let virtual_clock = VirtualClock::default();
+        let clock: Arc<dyn Clock> = Arc::new(virtual_clock.clone());
+        let mut clusters = Vec::new();
+        let mut granted = Clusters::default();
+        for (number, name) in self.clusters.iter().enumerate() {
+            let seed = seed.wrapping_add(number as u64);
+            let cluster = Cluster::with_seed(Arc::clone(&clock), seed).at_home(number == 0);
+            self.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace));
+            granted = granted.with(name, Arc::new(cluster.clone()));
+            clusters.push((name.clone(), cluster));
+        }
+        let api: Arc<dyn Kubernetes> = Arc::new(granted);
+        let backend = Simulated::new(clusters, virtual_clock, &self.namespaces);
+        let secrets = backend.secrets();
+        let time = Arc::clone(&clock);
+        let lend = move |watch: &Watch| Lent {
+            kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
+            clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
+        };
+        Ok(World {
+            backend: Arc::new(backend),
+            clock,
+            lend: Arc::new(lend),
+            namespaces: self.proxies.clone(),
+            secrets,
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! What the suite must know of a kind of backend: how to have one.
+//!
+//! All else about it stands behind [`Backend`]. So the promises are the same for all kinds, and a new kind
+//! brings a simulation (or a way to the real thing), an implementation of `Backend`, and one of [`Kind`].
+
+pub mod kubernetes;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use egress_runtime::{Lent, capability::Clock};
+use egress_sim::{backend::Backend, watched::Watch};
+
+use crate::halt::Go;
+
+/// One backend, fresh or as good as fresh, and time at it.
+pub struct World {
+    /// Behind the provider's back.
+    pub backend: Arc<dyn Backend>,
+    /// Its time.
+    pub clock: Arc<dyn Clock>,
+    /// What a host lends, seen by its watch.
+    pub lend: Lend,
+    /// Where Proxies live.
+    pub namespaces: [String; 2],
+    /// What stands at the backend, or in the host, and must not come out of a component.
+    pub secrets: Vec<String>,
+}
+
+/// Makes what a host lends out of the host's watch.
+pub type Lend = Arc<dyn Fn(&Watch) -> Lent + Send + Sync>;
+
+/// A kind of backend.
+#[async_trait]
+pub trait Kind: Send + Sync {
+    /// `kubernetes, simulated`.
+    fn name(&self) -> String;
+
+    /// Whether the interface is one that this kind lends: `egress:provider/kubernetes`.
+    fn lends(&self, interface: &str) -> bool;
+
+    /// Whether it is simulated: time is virtual, and every run begins with a backend of its own.
+    fn is_simulated(&self) -> bool;
+
+    /// A backend for one run. The seed decides whatever it draws.
+    async fn world(&self, seed: u64) -> Go<World>;
+}
