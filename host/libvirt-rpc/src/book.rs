@@ -421,3 +421,77 @@ fn check(header: &Header, called: &Procedure) -> Result<(), Violation> {
         version: header.version,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(book: &mut Book) -> (u32, oneshot::Receiver<Result<Answer, Error>>) {
+        book.begin(procedure::CONNECT_GET_TYPE, Bytes::new(), None).unwrap()
+    }
+
+    fn reply(serial: u32) -> Header {
+        Header { kind: Kind::Reply, ..Header::call(&procedure::CONNECT_GET_TYPE, serial) }
+    }
+
+    #[test]
+    fn after_the_last_serial_come_the_first_again_without_0_and_without_those_in_use() {
+        let mut book = Book::new();
+        let (first, mut waiting) = begin(&mut book);
+        assert_eq!(first, 1);
+        book.next_packet();
+        book.last_serial = u32::MAX - 1;
+        assert_eq!(begin(&mut book).0, u32::MAX);
+        assert_eq!(begin(&mut book).0, 2, "1 still waits");
+        // One from before the turn is late, not unheard of.
+        assert_eq!(book.receive(reply(u32::MAX - 5), Bytes::new()), Ok(None));
+        assert_eq!(book.statistics.late, 1);
+        assert_eq!(book.receive(reply(1), Bytes::new()), Ok(None));
+        assert!(matches!(waiting.try_recv(), Ok(Ok(Answer::Reply(_)))));
+    }
+
+    #[test]
+    fn a_call_has_no_answer_before_it_is_written() {
+        let mut book = Book::new();
+        let (serial, _answer) = begin(&mut book);
+        assert_eq!(book.receive(reply(serial), Bytes::new()), Err(Violation::Serial { serial }));
+    }
+
+    #[test]
+    fn a_call_given_up_before_it_is_written_leaves_nothing() {
+        let mut book = Book::new();
+        for opens in [None, Some(Direction::Up)] {
+            let (serial, _) = book.begin(procedure::STORAGE_VOL_UPLOAD, Bytes::new(), opens).unwrap();
+            book.give_up(serial).unwrap();
+            assert_eq!((book.size(), book.next_packet()), (0, None));
+        }
+    }
+
+    #[test]
+    fn a_stream_of_which_megabytes_come_before_its_call_is_answered_is_none() {
+        let mut book = Book::new();
+        let opens = Some(Direction::Down);
+        let (serial, _answer) = book.begin(procedure::STORAGE_VOL_DOWNLOAD, Bytes::new(), opens).unwrap();
+        book.next_packet();
+        let packet = Header::stream(&procedure::STORAGE_VOL_DOWNLOAD, serial, Status::Continue);
+        let chunk = Bytes::from_static(&[7; 262_120]);
+        let taken = (0..100).take_while(|_| book.receive(packet, chunk.clone()).is_ok()).count();
+        assert_eq!(taken, MAX_EARLY / (chunk.len() + 64));
+    }
+
+    #[test]
+    fn what_a_server_sends_for_nobody_is_not_kept() {
+        let mut book = Book::new();
+        let opens = Some(Direction::Down);
+        let (serial, _answer) = book.begin(procedure::STORAGE_VOL_DOWNLOAD, Bytes::new(), opens).unwrap();
+        book.next_packet();
+        let packet = Header::stream(&procedure::STORAGE_VOL_DOWNLOAD, serial, Status::Continue);
+        book.give_up(serial).unwrap();
+        let before = book.size();
+        for _ in 0..100 {
+            book.receive(packet, Bytes::from_static(b"data")).unwrap();
+            book.receive(Header::keepalive(PING), Bytes::new()).unwrap();
+        }
+        assert_eq!(book.size(), before);
+    }
+}

@@ -44,7 +44,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Shared {
     book: Mutex<Book>,
     pub(crate) options: Options,
-    /// Bounds the calls in flight; closed with the connection.
+    /// Bounds the calls in flight. Never closed: when the connection ends, each gives its permit back, and the
+    /// next finds out by itself.
     pub(crate) in_flight: Semaphore,
     /// There is something to write.
     pub(crate) work: Notify,
@@ -81,7 +82,6 @@ impl Shared {
 
     pub(crate) fn close(&self, cause: Cause) {
         self.book().close(Arc::new(cause));
-        self.in_flight.close();
         self.over.notify_waiters();
     }
 

@@ -1,12 +1,23 @@
 //! What a server answers, rightly and wrongly.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use libvirt_remote::{
     AuthMethod, Cause, Connection, Error, ErrorCode, ErrorDomain, Options, Violation,
     xdr::{DecodeError, EncodeError},
 };
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
+    time::timeout,
+};
 
 use crate::server::*;
 
@@ -294,4 +305,69 @@ async fn a_driver_that_does_not_open_tells_why() {
     let call = server.next().await;
     server.send(&call.reply().failed(&fault(ErrorCode::NO_CONNECT, "no driver"))).await;
     assert_eq!(opening.await.unwrap().unwrap_err().code(), Some(ErrorCode::NO_CONNECT));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_packet_takes_memory_as_its_bytes_come_not_as_it_claims() {
+    let (client, server) = tokio::io::duplex(64 * 1024);
+    let (reads, writes) = tokio::io::split(server);
+    let most = Arc::new(AtomicUsize::new(0));
+    let opening = tokio::spawn(Connection::open(Watched(client, most.clone()), "qemu:///system"));
+    let mut server = Server { reads, writes };
+    server.next().await;
+    server.raw(&33_554_436_u32.to_be_bytes()).await;
+    for _ in 0..100 {
+        server.raw(&[0; 10_000]).await;
+    }
+    settle().await;
+    let most = most.load(Relaxed);
+    assert!((1..=3_000_000).contains(&most), "{most} bytes were made ready for a megabyte");
+    drop(server);
+    assert!(opening.await.unwrap().is_err());
+}
+
+/// Notes how much room a reader has at most.
+struct Watched(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        self.1.fetch_max(buffer.remaining(), Relaxed);
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_byte_stream_that_keeps_what_is_written_is_told_to_send_it() {
+    let (client, server) = tokio::io::duplex(1024);
+    let (reads, writes) = tokio::io::split(server);
+    let client = tokio::io::BufStream::new(client);
+    let opening = tokio::spawn(Connection::open(client, "qemu:///system"));
+    let mut server = Server { reads, writes };
+    let call = timeout(Duration::from_secs(1), server.next()).await.expect("it was not flushed");
+    server.send(&call.reply().with(&(1_u32, 0_i32))).await;
+    let call = server.next().await;
+    server.send(&call.reply()).await;
+    assert!(opening.await.unwrap().is_ok());
 }

@@ -138,3 +138,17 @@ async fn without_keepalive_nothing_is_pinged_and_silence_is_endured() {
     sleep(Duration::from_secs(3_600)).await;
     assert!(server.silent().await && libvirt.cause().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_for_a_streams_reader_is_no_silence_of_the_server() {
+    let (libvirt, mut server) = Server::open_with(every_second()).await;
+    let vol = vol();
+    let (mut download, call) = server.stream(libvirt.storage_vol_download(&vol, 0, None)).await;
+    for _ in 0..11 {
+        server.send(&call.stream(CONTINUE, &[7; 100_000])).await;
+    }
+    // Less than the patience with the reader, and more than the patience with the server.
+    sleep(Duration::from_secs(9)).await;
+    assert!(libvirt.cause().is_none(), "{:?}", libvirt.cause());
+    assert!(download.chunk().await.unwrap().is_some());
+}

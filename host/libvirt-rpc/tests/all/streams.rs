@@ -81,6 +81,8 @@ async fn less_than_was_declared_is_given_up_not_finished() {
     let finishing = tokio::spawn(upload.finish());
     assert_eq!(server.next().await, call.stream(CONTINUE, b"four"));
     assert_eq!(server.next().await, call.stream(ERROR, b""));
+    settle().await;
+    assert!(!finishing.is_finished(), "the server still holds the volume");
     server.send(&call.stream(OK, b"")).await;
     let error = finishing.await.unwrap().unwrap_err();
     assert_eq!(*why(&error), StreamError::Underrun { declared: 6, sent: 4 });
@@ -92,16 +94,19 @@ async fn an_upload_that_the_server_refuses_in_the_middle_ends_with_its_error_at_
     let vol = vol();
     let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 0, None)).await;
     // The pipe is full and the writer waits for room when the error comes.
-    let uploading =
-        tokio::spawn(async move { (upload.write(&[7; 20_000_000]).await, upload.write(b"x").await) });
+    let uploading = tokio::spawn(async move {
+        let (error, again) = (upload.write(&[7; 20_000_000]).await, upload.write(b"x").await);
+        (upload, error, again)
+    });
     settle().await;
     server.send(&call.stream(CONTINUE, b"").failed(&fault(ErrorCode::SYSTEM_ERROR, "No space left"))).await;
-    let (error, again) = uploading.await.unwrap();
+    let (_upload, error, again) = uploading.await.unwrap();
     assert_eq!(error.unwrap_err().fault().unwrap().errno(), Some(28));
     assert_eq!(again.unwrap_err().code(), Some(ErrorCode::SYSTEM_ERROR), "it stays failed");
     // The chunk that was being written, and nothing after it: the server ignores a stream that it failed.
     assert_eq!(server.next().await.status, CONTINUE);
     others_go_on(&libvirt, &mut server).await;
+    assert!(server.silent().await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,6 +330,21 @@ async fn a_reader_that_stands_still_holds_the_others_up_for_a_bounded_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_flood_of_tiny_chunks_is_bounded_like_one_of_large_ones() {
+    let (libvirt, mut server) = Server::open().await;
+    let vol = vol();
+    let (_download, call) = server.stream(libvirt.storage_vol_download(&vol, 0, None)).await;
+    let one = call.stream(CONTINUE, b"x").bytes();
+    let thousand = one.repeat(1000);
+    let mut sent = 0;
+    while timeout(Duration::from_secs(1), server.raw(&thousand)).await.is_ok() {
+        sent += 1;
+    }
+    // A megabyte with what each chunk costs, and what is in the pipe.
+    assert!(sent < 22, "{sent} thousand were taken");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_goes_while_its_buffer_is_full_frees_the_others_at_once() {
     let (libvirt, mut server) = Server::open().await;
     let vol = vol();
@@ -410,6 +430,43 @@ async fn giving_up_waits_until_the_server_has_let_go() {
     server.send(&call.stream(OK, b"")).await;
     aborting.await.unwrap();
     assert!(server.silent().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_when_an_upload_is_given_up_is_not_sent() {
+    let (libvirt, mut server) = Server::open().await;
+    let vol = vol();
+    let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 0, None)).await;
+    let _ = timeout(Duration::from_millis(1), upload.write(&[7; 20_000_000])).await;
+    let aborting = tokio::spawn(upload.abort());
+    settle().await;
+    assert_eq!(server.next().await.status, CONTINUE, "this was being written");
+    assert_eq!(server.next().await, call.stream(ERROR, b""));
+    server.send(&call.stream(OK, b"")).await;
+    aborting.await.unwrap();
+    assert!(server.silent().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finish_that_is_dropped_gives_up_only_what_was_not_sent() {
+    let (libvirt, mut server) = Server::open().await;
+    let vol = vol();
+    let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 0, None)).await;
+    upload.write(b"data").await.unwrap();
+    assert!(timeout(Duration::from_secs(1), upload.finish()).await.is_err());
+    assert_eq!(server.next().await, call.stream(CONTINUE, b"data"));
+    assert_eq!(server.next().await, call.stream(OK, b""));
+    assert!(server.silent().await, "it was complete, and the server is about to confirm it");
+
+    let (mut upload, call) = server.stream(libvirt.storage_vol_upload(&vol, 0, None)).await;
+    // Fits into the queue, but not into the pipe.
+    upload.write(&[7; 500_000]).await.unwrap();
+    assert!(timeout(Duration::from_secs(1), upload.finish()).await.is_err());
+    let mut last = server.next().await;
+    while last.status == CONTINUE {
+        last = server.next().await;
+    }
+    assert_eq!(last, call.stream(ERROR, b""), "it was not complete");
 }
 
 #[tokio::test(start_paused = true)]
