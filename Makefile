@@ -67,13 +67,20 @@ projects: ## Make a provider's project in JavaScript and one in Python, and try 
 e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.
 	@tests/e2e/run.sh
 
+.PHONY: libvirt
+libvirt: ## As root: run the libvirt client's tests on a real libvirt host, made for it.
+	@host/libvirt-rpc/tests/real/run.sh
+
 .PHONY: soak
-soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills.
+soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, half an hour of random bytes.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills
+	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
+	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture
 
 .PHONY: bench
-bench: providers ## As root: measure, each figure beside its alternative; writes target/bench/summary.json.
+bench: providers ## As root: measure, each figure beside its alternative; writes target/bench/*.json.
 	@tests/bench/run.sh
+	@host/libvirt-rpc/examples/bench/run.sh target/bench/libvirt-remote.json
 
 .PHONY: manifests
 manifests: ## Write deploy/crds anew, after a change of the resources.

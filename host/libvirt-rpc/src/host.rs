@@ -108,7 +108,8 @@ impl Decode for NodeInfo {
         let text = model.split(|&byte| byte == 0).next().unwrap_or_default();
         let (memory, cpus, mhz, nodes) = Decode::decode(from)?;
         let (sockets, cores, threads) = Decode::decode(from)?;
-        let model = String::from_utf8_lossy(text).into_owned();
+        // An architecture's name is ASCII; anything else is shown byte by byte, so that its length stays.
+        let model = text.iter().map(|&byte| if byte.is_ascii() { char::from(byte) } else { '?' }).collect();
         Ok(Self { model, memory, cpus, mhz, nodes, sockets, cores, threads })
     }
 }
