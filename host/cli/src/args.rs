@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{compile::CompileChild, provider::ProviderCommand, run::Run};
+use crate::{compile::CompileChild, orphans::Orphans, provider::ProviderCommand, run::Run};
 
 /// Runs egress proxies on Kubernetes, and builds, inspects and ships the providers that make them.
 #[derive(Parser)]
@@ -38,6 +38,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ProviderCommand,
     },
+    /// Show what stands at the backends without a Proxy, and what becomes of it
+    Orphans(Orphans),
     /// Compile a component into the cache
     #[command(hide = true)]
     Compile(CompileChild),

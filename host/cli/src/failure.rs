@@ -7,7 +7,7 @@ use std::{
 };
 
 use egress_contract::Fault;
-use egress_operator::{OperatorError, config::InvalidEntry, rollback::RollbackError};
+use egress_operator::{OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError};
 use egress_runtime::{Refusal, RuntimeError};
 use provider_encode::EncodeError;
 
@@ -57,6 +57,9 @@ pub enum Failure {
     /// An entry's history can't be read or changed.
     #[error(transparent)]
     Rollback(#[from] RollbackError),
+    /// What collectors found can't be read or confirmed.
+    #[error(transparent)]
+    Orphans(#[from] OrphansError),
     /// A component did not pass.
     #[error("{}: refused at the stage {}: {}", .path.display(), .refusal.stage, .refusal.message)]
     Refused { path: PathBuf, refusal: Refusal },
@@ -88,6 +91,7 @@ impl Failure {
             Self::Unreachable(_) => UNREACHABLE,
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
+            Self::Orphans(error) if error.is_unreachable() => UNREACHABLE,
             Self::Read { .. }
             | Self::Output(_)
             | Self::Render(_)
@@ -95,7 +99,8 @@ impl Failure {
             | Self::Setup(_)
             | Self::Runtime(_)
             | Self::Operator(_)
-            | Self::Rollback(_) => 1,
+            | Self::Rollback(_)
+            | Self::Orphans(_) => 1,
             Self::Compile(error) => error.exit_code(),
             Self::Refused { .. } | Self::Entry { .. } | Self::TooLarge { .. } => REFUSED,
         })

@@ -8,6 +8,7 @@ mod cluster;
 mod compile;
 mod crd;
 mod failure;
+mod orphans;
 mod output;
 mod provider;
 mod run;
@@ -43,6 +44,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(run) => run.run(),
         Command::Provider { command } => provider::run(command),
+        Command::Orphans(orphans) => orphans.run(),
         Command::Compile(child) => child.run(),
         Command::Crd => crd::print(),
         Command::Completions { shell } => {

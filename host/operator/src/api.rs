@@ -8,6 +8,8 @@
 
 #![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
 
+mod collected;
+
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -15,12 +17,17 @@ use k8s_openapi::{
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+pub use collected::{AsksStatus, CollectorStatus, OrphanStatus, UnreadStatus};
+
 /// The API group of both kinds.
 pub const GROUP: &str = "egressproxies.dev";
 /// Held until nothing of a Proxy is left at its backend.
 pub const FINALIZER: &str = "egressproxies.dev/instance";
 /// On a Proxy: any new value frees it from a permanent failure.
 pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
+
+/// On a ProviderHealth: the sweep of the collector whose instances may go, although they are many.
+pub const COLLECT_ANNOTATION: &str = "egressproxies.dev/collect";
 
 /// The definitions of both kinds, as an API server takes them.
 pub fn crds() -> Vec<CustomResourceDefinition> {
@@ -315,10 +322,17 @@ pub struct ProviderHealthStatus {
     /// Its places, in config order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<PlaceStatus>,
+    /// What the collector found.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub collector: CollectorStatus,
     /// `Ready`: an active revision, and every place ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
     pub conditions: Vec<Condition>,
+}
+
+fn is_nothing(collector: &CollectorStatus) -> bool {
+    *collector == CollectorStatus::default()
 }
 
 /// A revision and where it came from.

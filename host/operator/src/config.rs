@@ -14,6 +14,8 @@ use egress_runtime::{Digest, Limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use crate::collecting::CollectConfig;
+
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryConfig {
@@ -21,6 +23,8 @@ pub struct EntryConfig {
     pub module: ModuleRef,
     /// What it must hash to, if the entry says so.
     pub pinned: Option<Digest>,
+    /// How what nobody owns is collected.
+    pub collect: CollectConfig,
     /// What stays the same when an earlier revision runs again.
     pub settings: Settings,
 }
@@ -154,7 +158,10 @@ pub fn read_entry(entry: &EntryName, text: &str) -> Result<EntryConfig, InvalidE
 /// None only together with a fault.
 fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     let Value::Object(mut fields) = document else {
-        faults.add("", "must be a mapping with module, and where needed config, grants, limits, legacyMarks");
+        faults.add(
+            "",
+            "must be a mapping with module, and where needed config, grants, limits, collect, legacyMarks",
+        );
         return None;
     };
     let module = read_module(fields.remove("module"), faults);
@@ -174,12 +181,19 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
             faults.add(&format!("legacyMarks[{index}]"), "is empty, so that everything would bear it");
         }
     }
+    let collect: Option<CollectConfig> = faults.read("collect", fields.remove("collect"));
+    if collect.as_ref().is_some_and(|collect| collect.interval_seconds == 0) {
+        faults.add("collect.intervalSeconds", "must be at least 1");
+    }
     for unknown in fields.keys() {
-        faults.add(unknown, "is not known; an entry has module, config, grants, limits and legacyMarks");
+        faults.add(
+            unknown,
+            "is not known; an entry has module, config, grants, limits, collect and legacyMarks",
+        );
     }
     let (module, pinned) = module?;
     let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
-    Some(EntryConfig { module, pinned, settings })
+    Some(EntryConfig { module, pinned, collect: collect?, settings })
 }
 
 #[derive(Default, Deserialize)]

@@ -179,6 +179,10 @@ mod tests {
             unreachable!()
         }
 
+        async fn is_kind_going(&self, _: &ProxyRecord) -> Result<bool, StoreError> {
+            unreachable!()
+        }
+
         async fn notify(&self, _: &ProxyRecord, _: Notice) {}
     }
 

@@ -21,11 +21,17 @@ use tracing::{error, warn};
 use crate::{
     api::Hold,
     cluster::Cluster,
+    collecting::{self, Collecting},
     config::ProviderEntries,
-    core::store::{ActiveProvider, Inactive, Providers},
+    core::{
+        clock::SystemClock,
+        collect::Collector,
+        store::{ActiveProvider, Inactive, Providers},
+    },
     entry::{self, Asked, EntryLoop},
     events::Events,
     health::{self, Keeper, Seen},
+    kube_owners::KubeOwners,
     lend::Lender,
     modules::Modules,
     revisions::Revisions,
@@ -48,6 +54,8 @@ pub struct Shared {
     pub home: HomeCluster,
     /// How people are told.
     pub events: Events,
+    /// Who owns what was made.
+    pub owners: KubeOwners,
     /// The providers ConfigMap, for people: `egress-system/egress-providers`.
     pub config_map: String,
     /// Told when calls of an entry go elsewhere: its name.
@@ -66,6 +74,7 @@ struct Known {
     slot: Arc<Slot>,
     asked: watch::Sender<Asked>,
     hold: watch::Sender<Option<Hold>>,
+    confirmed: watch::Sender<Option<String>>,
     gone: watch::Sender<u64>,
     view: watch::Sender<View>,
     task: Option<AbortOnDropHandle<()>>,
@@ -116,13 +125,10 @@ impl Entries {
     pub fn see(&self, seen: Seen) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         match seen {
-            Seen::Hold(entry, hold) => {
+            Seen::Asked(entry, hold, confirmed) => {
                 if let Some(known) = known.get(&entry) {
-                    known.hold.send_if_modified(|before| {
-                        let changed = *before != hold;
-                        *before = hold;
-                        changed
-                    });
+                    put(&known.hold, hold);
+                    put(&known.confirmed, confirmed);
                 }
             }
             Seen::Gone(entry) => {
@@ -145,6 +151,7 @@ impl Entries {
             }
         };
         let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
+        let confirmed = watch::Sender::new(None);
         let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
         let run = Run {
             shared,
@@ -152,6 +159,7 @@ impl Entries {
             slot: Arc::clone(&slot),
             asked: asked.subscribe(),
             hold: hold.clone(),
+            confirmed: confirmed.subscribe(),
             gone: gone.subscribe(),
             view: view.clone(),
         };
@@ -161,7 +169,7 @@ impl Entries {
             }
             run.again_and_again().await;
         });
-        Known { slot, asked, hold, gone, view, task: Some(AbortOnDropHandle::new(task)) }
+        Known { slot, asked, hold, confirmed, gone, view, task: Some(AbortOnDropHandle::new(task)) }
     }
 }
 
@@ -171,12 +179,17 @@ impl Known {
     }
 
     fn ask(&self, asked: Asked) {
-        self.asked.send_if_modified(|before| {
-            let changed = *before != asked;
-            *before = asked;
-            changed
-        });
+        put(&self.asked, asked);
     }
+}
+
+/// Tells only what is new.
+fn put<T: PartialEq>(told: &watch::Sender<T>, value: T) {
+    told.send_if_modified(|before| {
+        let changed = *before != value;
+        *before = value;
+        changed
+    });
 }
 
 /// What the tasks of one entry are made of.
@@ -187,6 +200,7 @@ struct Run {
     slot: Arc<Slot>,
     asked: watch::Receiver<Asked>,
     hold: watch::Sender<Option<Hold>>,
+    confirmed: watch::Receiver<Option<String>>,
     gone: watch::Receiver<u64>,
     view: watch::Sender<View>,
 }
@@ -201,7 +215,7 @@ impl Run {
     }
 
     async fn run(self) {
-        let Self { shared, entry, slot, asked, hold, gone, view } = self;
+        let Self { shared, entry, slot, asked, hold, confirmed, gone, view } = self;
         let before = loop {
             match health::read(&shared.cluster, &entry).await {
                 Ok(before) => break before,
@@ -220,6 +234,13 @@ impl Run {
         let (holds_over, holds_over_out) = mpsc::channel(4);
         let keeper =
             health::Inlets { view: view.subscribe(), notices: notices_out, holds_over: holds_over_out, gone };
+        let collecting = Collecting::new(
+            entry.clone(),
+            Collector::new(shared.owners.clone(), shared.installation.clone(), Arc::new(SystemClock)),
+            collecting::Inlets { asked: asked.clone(), confirmed },
+            view.clone(),
+            notices.clone(),
+        );
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
         let inlets = entry::Inlets { asked, hold: hold.subscribe() };
         let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
@@ -227,8 +248,8 @@ impl Run {
         let revisions = Revisions::new(&shared.cluster, entry);
         let modules = (shared.modules.clone(), shared.module_bytes);
         let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);
-        // The two end together: when the entry is removed, or with the process.
-        tokio::join!(entry.run(), keeper.run());
+        // They end together: when the entry is removed, or with the process.
+        tokio::join!(entry.run(), keeper.run(), collecting.run());
     }
 }
 

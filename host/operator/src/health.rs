@@ -28,7 +28,7 @@ use tokio::{
 use tracing::{debug, warn};
 
 use crate::{
-    api::{Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
+    api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
     core::store::Notice,
     events::Events,
@@ -342,6 +342,7 @@ fn status(view: &View, places: Vec<PlaceStatus>, before: &[Condition]) -> Provid
         history: view.history.clone(),
         offered: view.offered.clone(),
         refusal: view.refusal.clone(),
+        collector: view.collector.clone(),
         places,
         conditions: vec![ready],
     }
@@ -383,8 +384,8 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
 /// What changed in somebody's ProviderHealth.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// What stands in its spec.
-    Hold(String, Option<Hold>),
+    /// What people ask of it: the hold in its spec, and the sweep that may go.
+    Asked(String, Option<Hold>, Option<String>),
     /// It was removed.
     Gone(String),
 }
@@ -396,7 +397,10 @@ pub async fn watch(cluster: &Cluster, seen: mpsc::Sender<Seen>) {
     loop {
         let told = match events.try_next().await {
             Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => match found.0 {
-                Ok(found) => Seen::Hold(found.name_any(), found.spec.hold),
+                Ok(found) => {
+                    let confirmed = found.annotations().get(COLLECT_ANNOTATION).cloned();
+                    Seen::Asked(found.name_any(), found.spec.hold, confirmed)
+                }
                 Err(error) => {
                     warn!(%error, "a ProviderHealth can't be read; its hold is not seen");
                     continue;

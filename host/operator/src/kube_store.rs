@@ -18,6 +18,7 @@ use crate::{
     cluster::{CallError, FIELD_MANAGER, call},
     core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
     events::Events,
+    kube_owners,
 };
 
 /// The store.
@@ -119,6 +120,19 @@ impl Store for KubeStore {
             (None, Some(at), _) => self.secret(namespace, at).await,
             (None, None, Some(at)) => self.config_map(namespace, at).await,
             (None, None, None) => Ok(Vec::new()),
+        }
+    }
+
+    async fn is_kind_going(&self, record_read: &ProxyRecord) -> Result<bool, StoreError> {
+        match kube_owners::kind(&self.client).await {
+            Ok(kind) => Ok(kind.going),
+            Err(error) => Err(StoreError::Failed {
+                key: record_read.key.clone(),
+                message: format!(
+                    "can't tell whether the CRD of Proxies is being deleted, and nothing is removed before that \
+                     is known: {error}; the operator's ClusterRole needs get on it"
+                ),
+            }),
         }
     }
 

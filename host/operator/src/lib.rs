@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod cluster;
+mod collecting;
 pub mod config;
 mod controller;
 pub mod core;
@@ -13,9 +14,11 @@ mod entry;
 mod events;
 mod health;
 mod identity;
+mod kube_owners;
 mod kube_store;
 mod lend;
 mod modules;
+pub mod orphans;
 mod providers;
 mod proxies;
 mod queue;

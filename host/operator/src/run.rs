@@ -32,6 +32,7 @@ use crate::{
     events::Events,
     health,
     identity::{self, Identity, IdentityError},
+    kube_owners::KubeOwners,
     kube_store::KubeStore,
     modules::Modules,
     providers,
@@ -223,6 +224,7 @@ impl Operator {
             module_bytes,
             home,
             events,
+            owners: KubeOwners::new(self.cluster.client.clone(), self.options.watch.clone()),
             config_map: format!("{}/{}", self.cluster.namespace, self.options.providers),
             changes,
         }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    api::{ActiveRevision, ProviderHealthStatus, RefusalStatus},
+    api::{ActiveRevision, CollectorStatus, ProviderHealthStatus, RefusalStatus},
     config::InvalidEntry,
     core::store::Inactive,
 };
@@ -30,6 +30,8 @@ pub struct View {
     pub offered: Option<String>,
     /// Why that is not active.
     pub refusal: Option<RefusalStatus>,
+    /// What the collector found.
+    pub collector: CollectorStatus,
     /// Whether the first pass has ended: before that the last process knew more.
     pub settled: bool,
     /// The entry is no longer in the ConfigMap.
@@ -39,7 +41,8 @@ pub struct View {
 impl View {
     /// As the last process left it, but for what it ran: that is not active here yet.
     pub fn from_before(seen: ProviderHealthStatus) -> Self {
-        Self { history: seen.history, offered: seen.offered, refusal: seen.refusal, ..Self::default() }
+        let ProviderHealthStatus { history, offered, refusal, collector, .. } = seen;
+        Self { history, offered, refusal, collector, ..Self::default() }
     }
 
     /// For the status of a Proxy that waits for this entry.

@@ -93,6 +93,10 @@ impl<S: Store> Store for Noting<S> {
         self.store.user_data(record).await
     }
 
+    async fn is_kind_going(&self, record: &ProxyRecord) -> Result<bool, StoreError> {
+        self.store.is_kind_going(record).await
+    }
+
     async fn notify(&self, record: &ProxyRecord, notice: Notice) {
         self.store.notify(record, notice).await;
     }

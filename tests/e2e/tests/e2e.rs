@@ -9,6 +9,8 @@ mod bad_modules;
 #[cfg(test)]
 mod capability;
 #[cfg(test)]
+mod collect;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod kills;

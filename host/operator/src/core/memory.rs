@@ -43,6 +43,7 @@ struct State {
     /// Gives UIDs and versions.
     last: u64,
     status_writes: u64,
+    kind_going: bool,
 }
 
 #[derive(Clone)]
@@ -83,6 +84,11 @@ impl MemoryStore {
             stored.version = version;
         }
         stored.record(key)
+    }
+
+    /// Somebody deletes the kind itself, or it is made anew.
+    pub fn set_kind_going(&self, going: bool) {
+        self.state().kind_going = going;
     }
 
     /// Sets the retry annotation.
@@ -258,6 +264,10 @@ impl Store for MemoryStore {
         self.state().user_data.get(&place).cloned().ok_or_else(|| UserDataError::Missing {
             what: format!("{} {namespace}/{}, key {}", source.as_str(), at.name, at.key),
         })
+    }
+
+    async fn is_kind_going(&self, _: &ProxyRecord) -> Result<bool, StoreError> {
+        Ok(self.state().kind_going)
     }
 
     async fn notify(&self, record: &ProxyRecord, notice: Notice) {

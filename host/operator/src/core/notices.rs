@@ -45,6 +45,16 @@ pub fn notices(record: &ProxyRecord, after: &ProxyStatus) -> Vec<Notice> {
     notices
 }
 
+/// Whoever deletes the kind has not asked for the end of what runs.
+pub fn kind_going() -> Notice {
+    warning(
+        "KindGoing",
+        "the CRD of Proxies is being deleted, and this Proxy with it; its instance stays. Take the finalizer \
+         egressproxies.dev/instance off to let the Proxy go, and install the CRD anew; the collector then asks \
+         whether instances without a Proxy may go. (To remove instances, delete their Proxies before the CRD.)",
+    )
+}
+
 /// The last word on a Proxy.
 pub fn deleted() -> Notice {
     normal("Deleted", "nothing is left of it")

@@ -177,6 +177,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         span.record("step", step.as_str());
         span.record("phase", record.status.phase.map(field::debug));
         metrics::counter!("egress_reconcile_steps_total", "step" => step.as_str()).increment(1);
+        let removes = matches!(step, Step::MarkDeleting(_) | Step::Delete);
+        if removes && record.deleting && self.store.is_kind_going(&record).await? {
+            self.store.notify(&record, notices::kind_going()).await;
+            return Ok(self.rest(record, self.setup.pace.recheck));
+        }
         match step {
             Step::Nothing => Ok(Flow::End),
             Step::Hold => {

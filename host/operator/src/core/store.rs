@@ -113,6 +113,10 @@ pub trait Store: Send + Sync {
     /// What `spec.cloudInit` says; empty when it says nothing.
     async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError>;
 
+    /// Whether the kind itself is being removed, read live: then its Proxies go because of that, and not
+    /// because somebody wants their instances gone.
+    async fn is_kind_going(&self, record: &ProxyRecord) -> Result<bool, StoreError>;
+
     /// Tells people. Never fails the caller.
     async fn notify(&self, record: &ProxyRecord, notice: Notice);
 }
@@ -165,6 +169,10 @@ impl<T: Store + ?Sized> Store for Arc<T> {
 
     async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError> {
         (**self).user_data(record).await
+    }
+
+    async fn is_kind_going(&self, record: &ProxyRecord) -> Result<bool, StoreError> {
+        (**self).is_kind_going(record).await
     }
 
     async fn notify(&self, record: &ProxyRecord, notice: Notice) {

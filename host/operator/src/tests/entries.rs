@@ -20,6 +20,7 @@ use crate::{
     entries::{Entries, Shared},
     events::Events,
     health::Seen,
+    kube_owners::KubeOwners,
     modules::Modules,
     rollback,
 };
@@ -74,6 +75,7 @@ impl World {
         let entries = Entries::new(Shared {
             modules: Modules::new(cluster.clone(), Some(self.dir.clone()), MOST),
             events: Events::new(cluster.client.clone(), "test"),
+            owners: KubeOwners::new(cluster.client.clone(), Vec::new()),
             cluster,
             installation: Installation::new("installation"),
             runtime: RUNTIME.clone(),
@@ -143,7 +145,7 @@ impl Process {
     fn see_hold(&self) {
         let hold = self.api.object(HEALTH).unwrap()["spec"]["hold"].clone();
         let hold = serde_json::from_value(hold).unwrap();
-        self.entries.see(Seen::Hold(ENTRY.to_owned(), hold));
+        self.entries.see(Seen::Asked(ENTRY.to_owned(), hold, None));
     }
 
     fn told(&self) -> Vec<String> {

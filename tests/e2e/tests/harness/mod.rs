@@ -7,7 +7,7 @@ mod site;
 mod wait;
 mod web;
 
-pub use epo::Epo;
+pub use epo::{Epo, program};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
     another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, slow_to_compile, with_text,

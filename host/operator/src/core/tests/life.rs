@@ -34,6 +34,26 @@ fn a_proxy_is_made_watched_and_removed() {
 }
 
 #[test]
+fn a_proxy_that_goes_with_its_kind_keeps_its_instance() {
+    let world = World::new();
+    let host = world.host();
+    world.until_running(&host);
+    world.store.set_kind_going(true);
+    world.store.request_delete(&world.key);
+    for _ in 0..20 {
+        world.pass(&host);
+    }
+    world.backend.assert_only(&world.name());
+    assert_eq!(world.backend.calls("delete"), 0);
+    assert!(world.record().finalizer);
+    assert!(world.told().contains(&"KindGoing".to_owned()));
+    // Who meant it says so otherwise.
+    world.store.set_kind_going(false);
+    world.until_gone(&host);
+    world.backend.assert_empty();
+}
+
+#[test]
 fn the_finalizer_is_on_before_anything_is_made() {
     let world = World::new();
     let host = world.host();

@@ -112,6 +112,11 @@ impl Store for PointedStore {
         self.store.user_data(record).await
     }
 
+    async fn is_kind_going(&self, record: &ProxyRecord) -> Result<bool, StoreError> {
+        point().await;
+        self.store.is_kind_going(record).await
+    }
+
     async fn notify(&self, record: &ProxyRecord, notice: Notice) {
         point().await;
         self.store.notify(record, notice).await;

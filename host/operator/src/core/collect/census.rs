@@ -1,0 +1,95 @@
+//! Who owns what, as far as it was read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::core::store::ProxyKey;
+
+/// A Proxy, as an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Which.
+    pub key: ProxyKey,
+    /// The name of the instance that its status has, if it has one.
+    pub instance: Option<String>,
+    /// That instance's id, once it is known.
+    pub id: Option<String>,
+    /// Whether its status can be read: else everything that bears its UID is its own.
+    pub readable: bool,
+}
+
+/// All Proxies, read live.
+#[derive(Clone, Debug)]
+pub struct Census {
+    owners: BTreeMap<String, Owner>,
+    /// UIDs by instance name, and by id.
+    instances: BTreeMap<String, String>,
+    namespaces: BTreeSet<String>,
+    since: Timestamp,
+}
+
+/// Why nobody can say who owns what. Nothing is removed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoCensus {
+    /// The kind is on its way out, and its objects with it: that is no wish to remove their instances.
+    #[error(
+        "the CRD proxies.egressproxies.dev is being deleted, and its Proxies with it; nothing is removed at the \
+         backends meanwhile. To remove instances, delete their Proxies before the CRD"
+    )]
+    KindGoing,
+    /// They could not be read, or not all of them.
+    #[error("can't read the Proxies: {0}; nothing is removed until they can be read")]
+    Unread(String),
+}
+
+/// Where owners are read.
+#[async_trait]
+pub trait Owners: Send + Sync {
+    /// All Proxies that are looked after here, live, or none.
+    async fn census(&self) -> Result<Census, NoCensus>;
+}
+
+impl Census {
+    /// `namespaces` are those that were read; none for all. `since` is when the kind came into the cluster.
+    pub fn new(
+        owners: impl IntoIterator<Item = (String, Owner)>,
+        namespaces: BTreeSet<String>,
+        since: Timestamp,
+    ) -> Self {
+        let owners: BTreeMap<String, Owner> = owners.into_iter().collect();
+        let names = |(uid, owner): (&String, &Owner)| {
+            let known = [owner.instance.clone(), owner.id.clone()];
+            known.into_iter().flatten().map(|known| (known, uid.clone())).collect::<Vec<_>>()
+        };
+        let instances = owners.iter().flat_map(names).collect();
+        Self { owners, instances, namespaces, since }
+    }
+
+    /// The Proxy whose status has this instance.
+    pub fn owner_of(&self, name: &str, id: &str) -> Option<&Owner> {
+        let uid = self.instances.get(name).or_else(|| self.instances.get(id))?;
+        self.owners.get(uid)
+    }
+
+    /// The Proxy of this UID.
+    pub fn proxy(&self, uid: &str) -> Option<&Owner> {
+        self.owners.get(uid)
+    }
+
+    /// Whether a Proxy in this namespace would have been read.
+    pub fn reads(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(namespace)
+    }
+
+    /// Whether every Proxy there is was read.
+    pub fn is_whole(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
+    /// When the kind came into the cluster.
+    pub fn since(&self) -> Timestamp {
+        self.since
+    }
+}

@@ -1,0 +1,108 @@
+//! What is to become of one thing that a backend shows, and why, in words for people.
+
+use std::{fmt, time::Duration};
+
+use egress_contract::{Installation, InstanceName, Item, MARK_INSTALLATION, MARK_NAMESPACE, MARK_UID, Mark};
+use jiff::Timestamp;
+
+use super::census::Census;
+use crate::core::store::ProxyKey;
+
+/// Whether anybody owns it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A Proxy does.
+    Owned(ProxyKey),
+    /// Another installation's, or nobody's that is known here: never touched.
+    Foreign,
+    /// Its Proxy may live in a namespace that is not watched here.
+    Unwatched,
+    /// Its Proxy is there, and can't be read.
+    Unreadable(ProxyKey),
+    /// Nobody does.
+    Ownerless {
+        /// It stood there before this cluster had the kind Proxy: its Proxy may live elsewhere.
+        before_kind: bool,
+    },
+}
+
+/// Judges by who it says it is and by who is there. An age that is not known is taken from `seen`, when it
+/// was first seen.
+pub fn judge(item: &Item, seen: Timestamp, census: &Census, installation: &Installation) -> Verdict {
+    if !is_ours(item, installation) {
+        return Verdict::Foreign;
+    }
+    if let Some(owner) = census.owner_of(&item.name, &item.id) {
+        return Verdict::Owned(owner.key.clone());
+    }
+    if let Some(owner) = value(&item.mark, MARK_UID).and_then(|uid| census.proxy(uid))
+        && !owner.readable
+    {
+        return Verdict::Unreadable(owner.key.clone());
+    }
+    let watched = match value(&item.mark, MARK_NAMESPACE) {
+        Some(namespace) => census.reads(namespace),
+        None => census.is_whole(),
+    };
+    if !watched {
+        return Verdict::Unwatched;
+    }
+    Verdict::Ownerless { before_kind: made(item).unwrap_or(seen) < census.since() }
+}
+
+/// When it was made, if the backend knows.
+pub fn made(item: &Item) -> Option<Timestamp> {
+    let ms = i64::try_from(item.created_ms?).ok()?;
+    Timestamp::from_millisecond(ms).ok()
+}
+
+/// A mark says whose it is; what can't bear one has the name alone.
+fn is_ours(item: &Item, installation: &Installation) -> bool {
+    match value(&item.mark, MARK_INSTALLATION) {
+        Some(hash) => hash == installation.hash(),
+        None => InstanceName::read_back(&item.name).is_ok_and(|name| installation.made(&name)),
+    }
+}
+
+/// A pair that stands there twice says nothing.
+pub fn value<'m>(mark: &'m Mark, key: &str) -> Option<&'m str> {
+    let mut values = mark.iter().filter(|(name, _)| name == key);
+    match (values.next(), values.next()) {
+        (Some((_, value)), None) => Some(value),
+        _ => None,
+    }
+}
+
+/// What becomes of something that nobody owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The next sweep decides.
+    SeenOnce,
+    /// It is too young.
+    Grace(Duration),
+    /// Too many at once: people are asked.
+    Asked,
+    /// The entry wants to be told only.
+    DryRun,
+    /// It is being removed; the provider's word.
+    Going(String),
+    /// It is gone.
+    Removed,
+    /// It could not be removed: the next sweep tries again.
+    Failed(String),
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SeenOnce => f.write_str("seen for the first time; the next sweep decides"),
+            Self::Grace(left) => write!(f, "in its grace for {} s more", left.as_secs()),
+            Self::Asked => f.write_str("waits for your word"),
+            Self::DryRun => f.write_str("stays, since the entry has collect.dryRun"),
+            Self::Going(message) if message.is_empty() => f.write_str("is being removed"),
+            Self::Going(message) => write!(f, "is being removed: {message}"),
+            Self::Removed => f.write_str("removed"),
+            Self::Failed(message) => write!(f, "could not be removed: {message}"),
+        }
+    }
+}

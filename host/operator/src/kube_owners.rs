@@ -1,0 +1,98 @@
+//! Owners as an API server keeps them: every Proxy read live, never from a watch.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, CustomResourceExt, ResourceExt,
+    api::ListParams,
+    core::{DeserializeGuard, PartialObjectMeta},
+};
+
+use crate::{
+    api::Proxy,
+    cluster::{CallError, call},
+    core::{
+        collect::{Census, NoCensus, Owner, Owners},
+        store::ProxyKey,
+    },
+};
+
+const PAGE: u32 = 500;
+
+/// The Proxies of some namespaces, or of all.
+#[derive(Clone)]
+pub struct KubeOwners {
+    client: Client,
+    /// None for all.
+    namespaces: Vec<String>,
+}
+
+/// When the kind Proxy came into this cluster, and whether it is on its way out.
+pub struct Kind {
+    pub since: Timestamp,
+    pub going: bool,
+}
+
+/// Looks at the CRD itself.
+pub async fn kind(client: &Client) -> Result<Kind, CallError> {
+    let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client.clone());
+    let found = call(crds.get_metadata(Proxy::crd_name())).await?;
+    let since = found.creation_timestamp().map_or(Timestamp::MAX, |time| time.0);
+    Ok(Kind { since, going: found.metadata.deletion_timestamp.is_some() })
+}
+
+impl KubeOwners {
+    pub fn new(client: Client, namespaces: Vec<String>) -> Self {
+        Self { client, namespaces }
+    }
+
+    async fn read(&self, namespace: Option<&String>) -> Result<Vec<(String, Owner)>, CallError> {
+        let api: Api<DeserializeGuard<Proxy>> = match namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let mut owners = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let found = call(api.list(&page)).await?;
+            owners.extend(found.items.into_iter().map(owner));
+            match found.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(owners),
+            }
+        }
+    }
+}
+
+fn owner(found: DeserializeGuard<Proxy>) -> (String, Owner) {
+    let (uid, namespace, name) = (found.uid(), found.namespace(), found.name_any());
+    let key = ProxyKey { namespace: namespace.unwrap_or_default(), name };
+    let readable = found.0.is_ok();
+    let instance = found.0.ok().and_then(|proxy| proxy.status).and_then(|status| status.instance);
+    let (id, instance) = instance.map(|instance| (instance.id, instance.name)).unzip();
+    (uid.unwrap_or_default(), Owner { key, instance, id: id.flatten(), readable })
+}
+
+#[async_trait]
+impl Owners for KubeOwners {
+    async fn census(&self) -> Result<Census, NoCensus> {
+        let unread = |what: &str, error: &CallError| NoCensus::Unread(format!("{what}: {error}"));
+        let kind = kind(&self.client).await.map_err(|error| unread("their CRD", &error))?;
+        if kind.going {
+            return Err(NoCensus::KindGoing);
+        }
+        let mut owners = Vec::new();
+        if self.namespaces.is_empty() {
+            owners = self.read(None).await.map_err(|error| unread("all namespaces", &error))?;
+        }
+        for namespace in &self.namespaces {
+            let read = self.read(Some(namespace)).await;
+            owners.extend(read.map_err(|error| unread(&format!("namespace {namespace}"), &error))?);
+        }
+        let namespaces: BTreeSet<String> = self.namespaces.iter().cloned().collect();
+        Ok(Census::new(owners, namespaces, kind.since))
+    }
+}
