@@ -31,9 +31,11 @@ pub struct Options {
     /// When to take a silent server for dead; `None` leaves that to the transport. Pings of the server are
     /// answered in any case.
     pub keepalive: Option<Keepalive>,
-    /// Calls that may wait for an answer at once; more wait for their turn.
+    /// Calls that may wait for an answer at once; more wait for their turn. A daemon takes 5 at a time by default,
+    /// so many more gain nothing.
     pub calls_in_flight: usize,
-    /// The largest packet that is taken. With `calls_in_flight` it bounds the memory that a server can fill.
+    /// The largest packet that is taken: at least 4 MiB, which one text may have, and at most 32, which libvirt
+    /// sends. With `calls_in_flight` it bounds the memory that a server can fill.
     pub max_packet: usize,
     /// Bytes of one stream that may wait for their reader before reading from the connection pauses.
     pub stream_buffer: usize,
@@ -46,8 +48,8 @@ impl Default for Options {
         Self {
             read_only: false,
             keepalive: Some(Keepalive::default()),
-            calls_in_flight: 256,
-            max_packet: MAX_PACKET,
+            calls_in_flight: 64,
+            max_packet: 8 * 1024 * 1024,
             stream_buffer: 1024 * 1024,
             stream_patience: Duration::from_secs(10),
         }

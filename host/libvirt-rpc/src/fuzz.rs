@@ -242,6 +242,7 @@ mod tests {
                 2_u32.encode(to).unwrap();
             }),
         );
+        write("answers", "node-without-a-name", &[&[7], &[0xff; 160][..]].concat());
         let reply =
             Header { kind: Kind::Reply, ..Header::stream(&procedure::DOMAIN_LOOKUP_BY_NAME, 1, Status::Ok) };
         let mut to = Encoder::new();

@@ -62,7 +62,8 @@ pub async fn volume(
         libvirt.storage_vol_delete(&old).await.unwrap();
     }
     let xml = format!(
-        "<volume><name>{name}</name><capacity unit='bytes'>{bytes}</capacity><target><format type='{format}'/></target></volume>"
+        "<volume><name>{name}</name><capacity unit='bytes'>{bytes}</capacity><allocation>0</allocation>\
+         <target><format type='{format}'/></target></volume>"
     );
     libvirt.storage_vol_create_xml(pool, &xml, StorageVolCreateFlags::NONE).await.unwrap()
 }
