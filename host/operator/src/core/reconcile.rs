@@ -417,7 +417,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         error: &Error,
     ) -> (Failure, Duration) {
         let key = self.key(Call::Restart, record, active, &[]);
-        self.failure(record, error, key)
+        self.failure(record, Call::Restart, error, key)
     }
 
     async fn failed(
@@ -434,16 +434,21 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             ErrorClass::QuotaExceeded => ErrorClass::QuotaExceeded,
         };
         let error = Error { class, ..error.clone() };
-        let (failure, rest) = self.failure(&record, &error, key);
+        let (failure, rest) = self.failure(&record, call, &error, key);
         let status = self.change(&record).failed(call, &error, failure);
         let record = self.write(record, status).await?;
         Ok(self.rest_held_up(record, rest))
     }
 
-    fn failure(&self, record: &ProxyRecord, error: &Error, key: String) -> (Failure, Duration) {
+    fn failure(&self, record: &ProxyRecord, call: Call, error: &Error, key: String) -> (Failure, Duration) {
         let change = self.change(record);
         let count = change.count(error.class, &key);
-        let rest = self.setup.pace.rest(error.class, count, error.retry_after, &self.setup.dice);
+        let pace = match (error.class, call) {
+            // Both look before they touch anything, and somebody waits for what they find.
+            (ErrorClass::Permanent, Call::Get | Call::Delete) => ErrorClass::QuotaExceeded,
+            (class, _) => class,
+        };
+        let rest = self.setup.pace.rest(pace, count, error.retry_after, &self.setup.dice);
         (change.failure(error, key, rest), rest)
     }
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
 use crate::{
-    api::{FINALIZER, Failure, InstanceStatus, Phase, ProxyAddress, ProxyStatus},
+    api::{FINALIZER, Failure, InstanceStatus, Phase, ProxyAddress, ProxyStatus, RETRY_ANNOTATION},
     core::{
         backoff::{self, Call},
         conditions::{self, PROGRESSING, READY, Truth, bounded},
@@ -216,12 +216,14 @@ impl<'a> Change<'a> {
             Call::Create | Call::Restart | Call::Delete => self.left_behind(error),
             Call::Get => self.record.status.clone(),
         };
-        let (reason, message) = (failure.reason.clone(), failure.message.clone());
+        let (reason, message) = (failure.reason.clone(), told(&failure, error.class, call));
         let ran = status.conditions.iter().any(|c| c.type_ == READY && c.status == "True");
         let view = match (error.class, call) {
             (ErrorClass::Permanent, Call::Get) => stuck(Truth::Unknown, &reason, &message),
-            (ErrorClass::Permanent, Call::Create | Call::Restart | Call::Delete) => {
-                stuck(Truth::False, &reason, &message)
+            (ErrorClass::Permanent, Call::Create | Call::Restart) => stuck(Truth::False, &reason, &message),
+            (ErrorClass::Permanent, Call::Delete) => {
+                let phase = self.leaving("").phase;
+                View { phase, ..stuck(Truth::False, &reason, &message) }
             }
             (ErrorClass::Transient | ErrorClass::NotFound | ErrorClass::QuotaExceeded, Call::Get) => {
                 let phase = if status.addresses.is_empty() { Phase::Provisioning } else { Phase::Running };
@@ -329,6 +331,18 @@ fn going_on<'a>(phase: Phase, reason: &'a str, message: &'a str) -> View<'a> {
 /// Somebody else must act.
 fn stuck<'a>(ready: Truth, reason: &'a str, message: &'a str) -> View<'a> {
     View { phase: Phase::Failed, ready: (ready, reason), progressing: (Truth::False, reason), message }
+}
+
+/// What is not tried again soon says how it is tried at once.
+fn told(failure: &Failure, class: ErrorClass, call: Call) -> String {
+    match (class, call) {
+        (ErrorClass::Permanent, Call::Create | Call::Restart) => format!(
+            "{}; it is tried again within the hour, or at once with a new value of the annotation \
+             {RETRY_ANNOTATION}",
+            failure.message
+        ),
+        _ => failure.message.clone(),
+    }
 }
 
 fn without_address(mut status: ProxyStatus) -> ProxyStatus {

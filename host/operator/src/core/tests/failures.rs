@@ -92,7 +92,12 @@ fn a_permanent_failure_is_shown_and_tried_again_once_an_hour() {
     assert!(gaps.iter().skip(1).all(|gap| (3600.0..=3961.0).contains(gap)), "{gaps:?}");
     let status = world.status();
     assert_eq!(status.phase, Some(Phase::Failed));
-    assert_eq!(status.message.as_deref(), Some("may not create pods; grant it"));
+    let message = status.message.unwrap();
+    assert!(
+        message.starts_with("may not create pods; grant it; it is tried again within the hour"),
+        "{message}"
+    );
+    assert!(message.ends_with("egressproxies.dev/retry"), "{message}");
     assert_eq!(world.condition("Ready"), ("False".into(), "Forbidden".into()));
     assert_eq!(world.condition("Progressing"), ("False".into(), "Forbidden".into()));
     assert_eq!(world.told(), ["Creating", "Failed"]);
@@ -138,8 +143,8 @@ fn a_new_generation_sets_a_latched_delete_free() {
     let (world, host) = World::running();
     world.apply(|spec| spec.port = 8080);
     world.backend.fail_always(&forbidden());
-    world.pass_for(&host, Duration::from_secs(60));
-    assert_eq!((world.status().phase, world.backend.calls("delete")), (Some(Phase::Failed), 1));
+    world.pass_for(&host, Duration::from_secs(20));
+    assert_eq!((world.status().phase, world.backend.calls("delete")), (Some(Phase::Replacing), 1));
     world.apply(|spec| spec.placement = Some(ProxyPlacement::default()));
     world.pass(&host);
     assert_eq!(world.backend.calls("delete"), 2);
@@ -166,6 +171,22 @@ fn a_permanent_failure_of_create_does_not_hold_up_the_delete() {
     let asked = world.clock.now();
     world.until_gone(&host);
     assert!(world.clock.now().duration_since(asked).as_secs() < 10);
+    world.backend.assert_empty();
+}
+
+#[test]
+fn a_delete_that_was_refused_is_tried_again_within_minutes_and_still_shown_as_one() {
+    let world = World::new();
+    let host = world.host();
+    world.until_running(&host);
+    world.backend.fail_always(&forbidden());
+    world.store.request_delete(&world.key);
+    let gaps = gaps(&world, &host, "delete", 8);
+    assert!(gaps.iter().skip(1).all(|gap| (30.0..=1000.0).contains(gap)), "{gaps:?}");
+    assert_eq!(world.status().phase, Some(Phase::Deleting));
+    assert_eq!(world.condition("Progressing"), ("False".into(), "Forbidden".into()));
+    world.backend.unfail();
+    world.until_gone(&host);
     world.backend.assert_empty();
 }
 
