@@ -1,11 +1,9 @@
-//! A domain from its definition to its end, without a guest and with one.
-
-use std::time::Duration;
+//! A domain from its definition to its end, without a guest in it.
 
 use libvirt_remote::{
-    AddressSource, AffectFlags, AgentTimeout, Connection, Domain, DomainCreateFlags, DomainDefineFlags,
-    DomainDestroyFlags, DomainState, DomainUndefineFlags, DomainXmlFlags, ErrorCode, ErrorDomain,
-    ListDomainsFlags, MetadataType, Namespace, SaveFlags,
+    AffectFlags, Connection, Domain, DomainCreateFlags, DomainDefineFlags, DomainDestroyFlags, DomainState,
+    DomainUndefineFlags, DomainXmlFlags, ErrorCode, ErrorDomain, ListDomainsFlags, MetadataType, Namespace,
+    SaveFlags,
 };
 
 use crate::lab::*;
@@ -100,67 +98,4 @@ async fn a_domain_lives_its_whole_life() {
     libvirt.domain_destroy(&domain, DomainDestroyFlags::NONE).await.unwrap();
     libvirt.domain_undefine(&domain, DomainUndefineFlags::NVRAM).await.unwrap();
     assert_eq!(refused(libvirt.domain_lookup_by_name(NAME).await), (ErrorCode::NO_DOMAIN, ErrorDomain::QEMU));
-}
-
-#[tokio::test]
-#[ignore = "needs a libvirt daemon, a guest and a bridge: LIBVIRT_REMOTE_SOCKET, _GUEST, _BRIDGE"]
-async fn a_guest_boots_and_its_agent_tells_its_address() {
-    const NAME: &str = "libvirt-remote-guest";
-    let image = std::fs::read(variable("LIBVIRT_REMOTE_GUEST")).unwrap();
-    let bridge = variable("LIBVIRT_REMOTE_BRIDGE");
-    let libvirt = open().await;
-    forget(&libvirt, NAME).await;
-    let pool = active_pool(&libvirt).await;
-    let vol = volume(&libvirt, &pool, "libvirt-remote-guest.qcow2", "raw", image.len() as u64).await;
-    let mut upload = libvirt.storage_vol_upload(&vol, 0, Some(image.len() as u64)).await.unwrap();
-    upload.write(&image).await.unwrap();
-    upload.finish().await.unwrap();
-    libvirt.storage_pool_refresh(&pool).await.unwrap();
-    let path = libvirt.storage_vol_get_path(&vol).await.unwrap();
-    let xml = format!(
-        "<domain type='qemu'><name>{NAME}</name><memory unit='MiB'>192</memory><vcpu>1</vcpu>\
-         <os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features><devices>\
-         <disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/>\
-         <target dev='vda' bus='virtio'/></disk>\
-         <interface type='bridge'><source bridge='{bridge}'/><model type='virtio'/></interface>\
-         <channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel>\
-         <console type='pty'/></devices></domain>"
-    );
-    let domain = libvirt.domain_define_xml(&xml, DomainDefineFlags::VALIDATE).await.unwrap();
-    libvirt.domain_create(&domain, DomainCreateFlags::NONE).await.unwrap();
-    // Until it boots, its agent does not answer.
-    let early = libvirt.domain_interface_addresses(&domain, AddressSource::Agent).await;
-    assert_eq!(refused(early), (ErrorCode::AGENT_UNRESPONSIVE, ErrorDomain::QEMU));
-    let console =
-        libvirt.domain_open_console(&domain, None, libvirt_remote::ConsoleFlags::FORCE).await.unwrap();
-    let mut seen = Vec::new();
-    while !seen.windows(10).any(|window| window == b"TINY-READY") {
-        let read = tokio::time::timeout(Duration::from_secs(120), console.read()).await.expect("it boots");
-        seen.extend_from_slice(&read.unwrap().expect("it runs"));
-    }
-    console.close().await;
-    let mut found = None;
-    for _ in 0..240 {
-        match libvirt.domain_interface_addresses(&domain, AddressSource::Agent).await {
-            Ok(interfaces) => {
-                found = interfaces
-                    .iter()
-                    .filter(|interface| interface.name != "lo")
-                    .find_map(|interface| interface.addresses.first().map(|one| one.address.clone()));
-                if found.is_some() {
-                    break;
-                }
-            }
-            Err(error) => assert_eq!(error.code(), Some(ErrorCode::AGENT_UNRESPONSIVE), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-    println!("the guest is at {}", found.expect("an address within a minute"));
-    let pong = libvirt
-        .domain_qemu_agent_command(&domain, r#"{"execute":"guest-ping"}"#, AgentTimeout::Default)
-        .await
-        .unwrap();
-    assert_eq!(pong.as_deref(), Some(r#"{"return":{}}"#));
-    forget(&libvirt, NAME).await;
-    libvirt.storage_vol_delete(&vol).await.unwrap();
 }

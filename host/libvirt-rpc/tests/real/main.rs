@@ -15,6 +15,8 @@ mod domains;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod guests;
+#[cfg(test)]
 mod host;
 #[cfg(test)]
 mod lab;
