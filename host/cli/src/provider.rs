@@ -11,12 +11,13 @@ mod validate;
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Subcommand;
-use egress_runtime::{Module, Refusal, Runtime, RuntimeConfig};
+use egress_runtime::{Module, Refusal, Runtime, RuntimeConfig, RuntimeError};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, setup::cache_dir};
 
 #[derive(Subcommand)]
 pub enum ProviderCommand {
@@ -49,9 +50,18 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
     }
 }
 
-/// For one look at a component: it is compiled here and nothing is kept.
+/// An author's machine may be slow, and nobody waits but he.
+const COMPILE_TIME: Duration = Duration::from_secs(600);
+
+/// What is compiled is kept, where it can be: an author tries one component again and again, and one that
+/// brings its language's interpreter takes a while.
 fn runtime() -> Result<Runtime, Failure> {
-    Ok(Runtime::new(RuntimeConfig::default())?)
+    let config =
+        RuntimeConfig { cache_dir: cache_dir(), compile_time: COMPILE_TIME, ..RuntimeConfig::default() };
+    match Runtime::new(config.clone()) {
+        Err(RuntimeError::Cache { .. }) => Ok(Runtime::new(RuntimeConfig { cache_dir: None, ..config })?),
+        made => Ok(made?),
+    }
 }
 
 /// A component's file, or `-` for the standard input.

@@ -106,7 +106,11 @@ impl Run {
 
     async fn options(self) -> Result<Options, Failure> {
         let config = self.cluster.config().await?;
-        let cache_dir = self.cache_dir.map_or_else(default_cache_dir, Ok)?;
+        let cache_dir = self.cache_dir.or_else(setup::cache_dir).ok_or_else(|| {
+            Failure::Setup(
+                "there is no home folder to keep compiled components in; give --cache-dir".to_owned(),
+            )
+        })?;
         let mut runtime = RuntimeConfig {
             cache_dir: Some(cache_dir.clone()),
             compile_time: self.compile_time,
@@ -172,19 +176,6 @@ fn own_namespace() -> String {
 fn host_name() -> String {
     // A Pod's is its name.
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
-}
-
-fn default_cache_dir() -> Result<PathBuf, Failure> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .map(|cache| cache.join("egress-proxies-operator/compiled"))
-        .ok_or_else(|| {
-            Failure::Setup(
-                "there is no home folder to keep compiled components in; give --cache-dir".to_owned(),
-            )
-        })
 }
 
 /// Where to listen, if at all.

@@ -1,4 +1,6 @@
-//! What every command that talks or computes stands on: threads, and TLS.
+//! What every command that talks or computes stands on: threads, TLS, and where compiled components are kept.
+
+use std::{env, path::PathBuf};
 
 use crate::failure::Failure;
 
@@ -13,4 +15,11 @@ pub fn tls() -> Result<(), Failure> {
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| Failure::Setup("TLS was set up twice".to_owned()))
+}
+
+/// Where compiled components are kept unless somebody says otherwise: in the user's cache folder, if he has one.
+pub fn cache_dir() -> Option<PathBuf> {
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+    Some(cache.join("egress-proxies-operator/compiled"))
 }

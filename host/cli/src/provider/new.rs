@@ -48,6 +48,16 @@ pub enum Kind {
     Kubernetes,
 }
 
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Libvirt => "libvirt",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+}
+
 /// What a provider is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {

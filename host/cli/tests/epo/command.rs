@@ -14,6 +14,7 @@ pub fn epo() -> Command {
         command.env_remove(name);
     }
     command.env_remove("KUBECONFIG");
+    command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command
 }
 

@@ -12,8 +12,13 @@ use super::command::{Ran, epo, ran, run, workspace};
 /// As long as a name may be: whatever stands on one line with it must still fit.
 const NAME: &str = "a-provider-of-my-own";
 
-const KINDS: [(&str, &str); 3] =
-    [("kubernetes", "rust"), ("kubernetes", "javascript"), ("kubernetes", "python")];
+const KINDS: [(&str, &str); 5] = [
+    ("kubernetes", "rust"),
+    ("kubernetes", "javascript"),
+    ("kubernetes", "python"),
+    ("http", "rust"),
+    ("libvirt", "rust"),
+];
 
 fn new(name: &str, kind: &str, lang: &str, folder: &Path) -> Ran {
     let mut epo = epo();
@@ -172,5 +177,7 @@ fn a_rust_project_takes_the_versions_that_this_tree_takes() {
 
 #[test]
 fn a_project_in_rust_passes_its_own_ci() {
-    super::ci::passes("kubernetes", "rust");
+    for kind in ["kubernetes", "http", "libvirt"] {
+        super::ci::passes(kind, "rust");
+    }
 }

@@ -20,6 +20,7 @@ pub fn passes(kind: &str, lang: &str) {
     assert!(new.unwrap().success());
     let output = Command::new(folder.path().join(NAME).join("ci.sh"))
         .env("EPO", epo)
+        .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
         // Kept between runs: what a project is built of changes seldom.
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects"))
         // Whether it builds is the question here, not how fast it then is.

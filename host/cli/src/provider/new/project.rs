@@ -28,7 +28,7 @@ struct Recipe {
     tools: &'static str,
     /// How a CI installs those.
     setup: &'static str,
-    /// How the component gets into a cluster.
+    /// How the component gets into a cluster; empty where there is none yet that does anything.
     run: &'static str,
 }
 
@@ -55,9 +55,20 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             setup: "setup-python.yml",
             run: "run-directory.md",
         }),
-        (Kind::Http | Kind::Libvirt, Language::Rust) => {
-            Err(Failure::Usage("this is not there yet; use --kind kubernetes --lang rust".to_owned()))
-        }
+        (Kind::Http, Language::Rust) => Ok(Recipe {
+            title: "the frame of a provider over HTTP, in Rust",
+            layers: &["common", "rust", "rust-skeleton", "rust-http"],
+            tools: "cargo",
+            setup: "setup-rust.yml",
+            run: "",
+        }),
+        (Kind::Libvirt, Language::Rust) => Ok(Recipe {
+            title: "the frame of a provider over libvirt, in Rust",
+            layers: &["common", "rust", "rust-skeleton", "rust-libvirt"],
+            tools: "cargo",
+            setup: "setup-rust.yml",
+            run: "",
+        }),
         (Kind::Http | Kind::Libvirt, Language::JavaScript | Language::Python) => Err(Failure::Usage(
             "providers of the kinds http and libvirt are made in Rust alone; use --lang rust, or --kind kubernetes"
                 .to_owned(),
@@ -69,7 +80,7 @@ impl Project {
     /// Makes them.
     pub fn new(name: &str, kind: Kind, language: Language) -> Result<Self, Failure> {
         let Recipe { title, layers, tools, setup, run } = recipe(kind, language)?;
-        let filled = Filled { name, tools, setup: part(setup), run: part(run) };
+        let filled = Filled { name, kind: kind.as_str(), tools, setup: part(setup), run: part(run) };
         let mut files = BTreeMap::new();
         for layer in layers {
             let layer = format!("templates/{layer}/");
@@ -101,6 +112,7 @@ fn part(name: &str) -> &'static str {
 
 struct Filled<'a> {
     name: &'a str,
+    kind: &'a str,
     tools: &'a str,
     setup: &'a str,
     run: &'a str,
@@ -121,6 +133,7 @@ impl Filled<'_> {
             .replace("{{run}}\n", self.run)
             .replace("{{tools}}", self.tools)
             .replace("{{name}}", self.name)
+            .replace("{{kind}}", self.kind)
             .replace("{{contract}}", CONTRACT_VERSION)
             .replace("{{version}}", env!("CARGO_PKG_VERSION"))
     }

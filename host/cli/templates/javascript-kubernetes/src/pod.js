@@ -14,13 +14,16 @@ export function phase({ status = {} }) {
 
 export const addresses = ({ status = {} }) => (status.podIPs ?? []).map(({ ip }) => ip);
 
-/** Why it is in this state, in Kubernetes' own words: the Pod's, the scheduler's, the container's. */
+/**
+ * Why it is in this state, in Kubernetes' own words: the first of the Pod, the scheduler, the
+ * container and readiness that says something.
+ */
 export function why({ status = {} }) {
-  const unscheduled = status.conditions?.find(
-    ({ type, status }) => type === "PodScheduled" && status === "False",
-  );
+  const failed = (kind) =>
+    status.conditions?.find(({ type, status }) => type === kind && status === "False");
   const waiting = status.containerStatuses?.[0]?.state?.waiting;
-  const told = [status, unscheduled, waiting].find((source) => source?.reason);
+  const sources = [status, failed("PodScheduled"), waiting, failed("Ready")];
+  const told = sources.find((source) => source?.reason);
   return { reason: told?.reason ?? "", message: told?.message ?? "" };
 }
 

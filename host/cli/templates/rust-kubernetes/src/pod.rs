@@ -71,12 +71,17 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|condition| text(condition, "/type") == kind)
 }
 
-/// The first of these that says something: the Pod itself, the scheduler, the container.
+/// The first of these that says something: the Pod itself, the scheduler, the container, readiness.
 fn why(pod: &Value) -> (String, String) {
-    let unscheduled =
-        condition(pod, "PodScheduled").filter(|found| text(found, "/status") == "False");
+    let failed =
+        |kind: &str| condition(pod, kind).filter(|found| text(found, "/status") == "False");
     let waiting = pod.pointer("/status/containerStatuses/0/state/waiting");
-    let sources = [pod.get("status"), unscheduled, waiting];
+    let sources = [
+        pod.get("status"),
+        failed("PodScheduled"),
+        waiting,
+        failed("Ready"),
+    ];
     let told = sources
         .into_iter()
         .flatten()

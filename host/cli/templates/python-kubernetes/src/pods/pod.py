@@ -29,12 +29,13 @@ def addresses(pod: Pod) -> list[str]:
 
 
 def why(pod: Pod) -> tuple[str, str]:
-    """Why it is in this state, in Kubernetes' own words: the Pod's, the scheduler's, the
-    container's."""
+    """Why it is in this state, in Kubernetes' own words: the first of the Pod, the scheduler, the
+    container and readiness that says something."""
     status = pod.get("status", {})
     containers = status.get("containerStatuses") or [{}]
     waiting = containers[0].get("state", {}).get("waiting")
-    for source in (status, _condition(status, "PodScheduled", "False"), waiting):
+    unscheduled = _condition(status, "PodScheduled", "False")
+    for source in (status, unscheduled, waiting, _condition(status, "Ready", "False")):
         if source and source.get("reason"):
             return source["reason"], source.get("message", "")
     return "", ""
