@@ -1,6 +1,13 @@
 // The few requests that are made, and whose the answer is.
 
-import { classify, failureOf, isAlreadyExists, isNotFound, ProviderError } from "./failure.js";
+import {
+  classify,
+  failureOf,
+  garbled,
+  isAlreadyExists,
+  isNotFound,
+  ProviderError,
+} from "./failure.js";
 
 export const PODS = { apiVersion: "v1", plural: "pods" };
 export const CONFIG_MAPS = { apiVersion: "v1", plural: "configmaps" };
@@ -56,6 +63,10 @@ export function find(host, kind, resource, at) {
       return undefined;
     }
     throw classify(one("get", resource, at), failure);
+  }
+  if (object?.metadata?.name !== at.name) {
+    // What has not even our name is no stranger's object: it is none.
+    throw garbled(one("get", resource, at));
   }
   const mark = readMark(object);
   if (host.context.verify(mark) !== "this-target") {

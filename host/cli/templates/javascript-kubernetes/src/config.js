@@ -43,7 +43,15 @@ const schema = {
       description: "Networks that may use the proxies. Everyone is refused.",
     },
   },
-  examples: [{ cluster: "home", namespace: "team-a", image: "docker.io/lab/squid:1" }],
+  examples: [
+    { cluster: "home", namespace: "team-a", image: "example.com/squid:6" },
+    {
+      cluster: "home",
+      namespace: "team-a",
+      image: "example.com/squid:7",
+      allowedClients: ["192.0.2.0/24"],
+    },
+  ],
 };
 
 /** One value for each axis on which providers differ; the contract lists them. */

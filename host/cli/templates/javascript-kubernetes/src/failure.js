@@ -78,6 +78,13 @@ export function classify(asked, failure) {
   }
 }
 
+/** An answer came, and it is not what was asked for. */
+export const garbled = (asked) =>
+  ProviderError.transient(
+    "backend",
+    `${asked}: the answer is not what was asked for; does something in between answer instead?`,
+  );
+
 function classifyStatus(failure, plain, transient, permanent) {
   const { code, message, retryMs } = failure;
   const { kind, causes = [] } = JSON.parse(failure.details);

@@ -12,7 +12,7 @@ import {
   readMark,
   selector,
 } from "./cluster.js";
-import { classify, failureOf, isRefusal, ProviderError } from "./failure.js";
+import { classify, failureOf, garbled, isRefusal, ProviderError } from "./failure.js";
 
 const PAGE = 100;
 
@@ -67,15 +67,20 @@ function read(cursor) {
 function objects(host, config, resource, labelSelector, token) {
   const { cluster, namespace } = config;
   const options = { labelSelector, fieldSelector: "", limit: PAGE, continue: token };
+  const asked = `list ${resource.plural} in namespace ${namespace} of cluster ${cluster}`;
+  let answer;
   try {
-    const answer = JSON.parse(host.kubernetes.list(cluster, resource, namespace, options));
-    return { items: answer.items ?? [], more: answer.metadata?.continue || null };
+    answer = JSON.parse(host.kubernetes.list(cluster, resource, namespace, options));
   } catch (error) {
     const failure = failureOf(error);
-    const asked = `list ${resource.plural} in namespace ${namespace} of cluster ${cluster}`;
     const classified = classify(asked, failure);
     throw isRefusal(failure) ? new Unread(classified.message) : classified;
   }
+  if (!Array.isArray(answer?.items)) {
+    // An empty list has items too.
+    throw garbled(asked);
+  }
+  return { items: answer.items, more: answer.metadata?.continue || null };
 }
 
 /** Their Pods are asked for after the ConfigMaps were read, so a Pod that came meanwhile counts. */

@@ -27,6 +27,13 @@ export function why({ status = {} }) {
   return { reason: told?.reason ?? "", message: told?.message ?? "" };
 }
 
+/**
+ * Whether the kubelet may be waiting for the ConfigMap: somebody may have removed it since the Pod
+ * was made, and then it waits for ever.
+ */
+export const mayLackItsConfig = (pod) =>
+  phase(pod) === "Pending" && why(pod).reason === "ContainerCreating";
+
 export function show({ reason, message }) {
   return [reason, message].filter(Boolean).join(": ") || "no reason given";
 }

@@ -16,7 +16,7 @@ import {
 import { NAME } from "./config.js";
 import { ProviderError } from "./failure.js";
 import * as manifest from "./manifest.js";
-import { addresses, isUp, show, state, why } from "./pod.js";
+import { addresses, isUp, mayLackItsConfig, show, state, why } from "./pod.js";
 
 /** One step towards a Pod that runs. */
 export function create(host, config, target, spec, userData) {
@@ -27,12 +27,20 @@ export function create(host, config, target, spec, userData) {
     // keeps the id before anything is made that only the id finds.
     return pending(at, 100, "starts");
   }
+  const mark = host.context.mark();
+  const wanted = {
+    configMap: manifest.configMap(at, config, mark, spec.port),
+    pod: manifest.pod(at, config, mark, spec.port),
+  };
   const pod = find(host, "Pod", PODS, at);
   if (pod === undefined) {
-    return makeBoth(host, config, at, spec.port);
+    return makeBoth(host, at, wanted);
   }
   if (isUp(pod, at)) {
     return { tag: "done", val: idOf(at) };
+  }
+  if (mayLackItsConfig(pod)) {
+    ensureConfigMap(host, at, wanted.configMap);
   }
   // A Pod is up within seconds; one that is not waits for somebody.
   const young = host.clock.nowMs() - createdMs(pod) < 20_000;
@@ -61,24 +69,26 @@ function refuse(spec, userData) {
  * The ConfigMap first, since the Pod mounts it. Both bear the mark, so whatever is cut off here is
  * listed.
  */
-function makeBoth(host, config, at, port) {
-  const mark = host.context.mark();
-  const map = manifest.configMap(at, config, mark, port);
-  if (!make(host, CONFIG_MAPS, at, map)) {
-    takeUp(host, at, map.data);
-  }
-  const made = make(host, PODS, at, manifest.pod(at, config, mark, port));
+function makeBoth(host, at, wanted) {
+  ensureConfigMap(host, at, wanted.configMap);
   // Whose it is that came meanwhile, the next look says.
-  return made
+  return make(host, PODS, at, wanted.pod)
     ? pending(at, 500, "Pod created")
     : pending(at, 100, "a Pod of that name came meanwhile");
 }
 
-/** A ConfigMap that an earlier call left: another revision, or another config, may have written it. */
-function takeUp(host, at, data) {
+/**
+ * Makes the ConfigMap, or takes up one that an earlier call left: another revision, or another
+ * config, may have written that.
+ */
+function ensureConfigMap(host, at, wanted) {
   const found = find(host, "ConfigMap", CONFIG_MAPS, at);
   if (found === undefined) {
-    throw ProviderError.transient("busy", `ConfigMap ${idOf(at)} went while it was read: tried again`);
+    if (!make(host, CONFIG_MAPS, at, wanted)) {
+      const message = `a ConfigMap ${idOf(at)} came meanwhile: looked at again`;
+      throw ProviderError.transient("busy", message);
+    }
+    return;
   }
   const waitsFor = deleting(found);
   if (waitsFor !== undefined) {
@@ -87,9 +97,9 @@ function takeUp(host, at, data) {
       `ConfigMap ${idOf(at)} is being deleted and waits for ${waitsFor}`,
     );
   }
-  const same = Object.keys(data).every((key) => found.data?.[key] === data[key]);
+  const same = Object.keys(wanted.data).every((key) => found.data?.[key] === wanted.data[key]);
   if (!same) {
-    rewrite(host, at, found, data);
+    rewrite(host, at, found, wanted.data);
   }
 }
 

@@ -135,6 +135,10 @@ pub fn find<H: Context + Kubernetes>(
     at: &Location,
 ) -> Result<Found, Error> {
     let object = match host.get(&at.cluster, resource, &at.namespace, &at.name) {
+        // What has not even our name is no stranger's object: it is none.
+        Ok(object) if text(&object, "/metadata/name") != at.name => {
+            return Err(Request::one("get", resource, at).garbled());
+        }
         Ok(object) => object,
         Err(failed) if failure::is_not_found(&failed) => return Ok(Found::Nothing),
         Err(failed) => return Err(Request::one("get", resource, at).error(&failed)),

@@ -79,6 +79,14 @@ impl Request {
         .retry_ms(failed.retry_ms)
     }
 
+    /// An answer came, and it is not what was asked for.
+    pub fn garbled(&self) -> Error {
+        let asked = &self.asked;
+        let told =
+            "the answer is not what was asked for; does something in between answer instead?";
+        Error::transient(reason::BACKEND, format!("{asked}: {told}"))
+    }
+
     fn status(&self, failed: &Failure) -> Error {
         let told = |way_out: &str| format!("{}: {}; {way_out}", self.asked, failed.message);
         match failed.code {

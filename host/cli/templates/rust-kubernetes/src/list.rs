@@ -128,7 +128,10 @@ fn objects<H: Kubernetes>(
     let token = Some(text(&answer, "/metadata/continue").to_owned()).filter(|it| !it.is_empty());
     match answer.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => Ok((items, token)),
-        _ => Ok((Vec::new(), token)),
+        // An empty list has items too.
+        _ => Err(Unread::All(
+            Request::many("list", resource, cluster, namespace).garbled(),
+        )),
     }
 }
 

@@ -54,6 +54,12 @@ impl Pod {
         }
     }
 
+    /// Whether the kubelet may be waiting for the ConfigMap: somebody may have removed it since the
+    /// Pod was made, and then it waits for ever.
+    pub fn may_lack_its_config(&self) -> bool {
+        self.phase == Phase::Pending && self.reason == "ContainerCreating"
+    }
+
     /// `Unschedulable: no node has room`.
     pub fn why(&self) -> String {
         match (self.reason.as_str(), self.message.as_str()) {

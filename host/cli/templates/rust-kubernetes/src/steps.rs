@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     NAME,
-    cluster::{self, CONFIG_MAPS, Found, Location, Made, Owned, PODS, foreign, text},
+    cluster::{self, CONFIG_MAPS, Found, Location, Made, PODS, foreign, text},
     config::Config,
     manifest::Wanted,
     pod::{self, Next, Pod},
@@ -29,10 +29,31 @@ pub fn create<H: Context + Clock + Kubernetes>(
         // host keeps the id before anything is made that only the id finds.
         return Ok(pending(&at, 100, "starts"));
     }
-    match cluster::find(host, PODS, &at)? {
-        Found::Nothing => make(host, config, &at, spec),
-        Found::Foreign(mark) => Err(foreign("Pod", &at, &mark, &host.mark())),
-        Found::Ours(owned) => settle(host, &at, &owned),
+    let mark = host.mark();
+    let wanted = Wanted {
+        at: &at,
+        config,
+        mark: &mark,
+        port: spec.port,
+    };
+    let owned = match cluster::find(host, PODS, &at)? {
+        Found::Nothing => return make(host, &wanted),
+        Found::Foreign(found) => return Err(foreign("Pod", &at, &found, &mark)),
+        Found::Ours(owned) => owned,
+    };
+    let pod = Pod::read(&owned);
+    match pod::next(&at, &owned, &pod) {
+        Next::Done => Ok(Created::Done(at.id())),
+        Next::Fail(error) => Err(error),
+        Next::Wait => {
+            if pod.may_lack_its_config() {
+                ensure_config_map(host, &wanted)?;
+            }
+            // A Pod is up within seconds; one that is not waits for somebody.
+            let created = owned.created_ms().unwrap_or_default();
+            let young = host.now_ms().saturating_sub(created) < 20_000;
+            Ok(pending(&at, if young { 500 } else { 5_000 }, &pod.why()))
+        }
     }
 }
 
@@ -56,22 +77,9 @@ fn refuse(spec: &Spec, user_data: &[u8]) -> Result<(), Error> {
 
 /// The ConfigMap first, since the Pod mounts it. Both bear the mark, so whatever is cut off here is
 /// listed.
-fn make<H: Context + Kubernetes>(
-    host: &H,
-    config: &Config,
-    at: &Location,
-    spec: &Spec,
-) -> Result<Created, Error> {
-    let mark = host.mark();
-    let wanted = Wanted {
-        at,
-        config,
-        mark: &mark,
-        port: spec.port,
-    };
-    if cluster::make(host, CONFIG_MAPS, at, &wanted.config_map())? == Made::Before {
-        take_up(host, at, &wanted)?;
-    }
+fn make<H: Context + Kubernetes>(host: &H, wanted: &Wanted<'_>) -> Result<Created, Error> {
+    let at = wanted.at;
+    ensure_config_map(host, wanted)?;
     match cluster::make(host, PODS, at, &wanted.pod())? {
         Made::Now => Ok(pending(at, 500, "Pod created")),
         // Whose it is, the next look says.
@@ -79,19 +87,23 @@ fn make<H: Context + Kubernetes>(
     }
 }
 
-/// A ConfigMap that an earlier call left: another revision, or another config, may have written it.
-fn take_up<H: Context + Kubernetes>(
-    host: &H,
-    at: &Location,
-    wanted: &Wanted<'_>,
-) -> Result<(), Error> {
+/// Makes the ConfigMap, or takes up one that an earlier call left: another revision, or another
+/// config, may have written that.
+fn ensure_config_map<H: Context + Kubernetes>(host: &H, wanted: &Wanted<'_>) -> Result<(), Error> {
+    let at = wanted.at;
     let owned = match cluster::find(host, CONFIG_MAPS, at)? {
-        Found::Nothing => {
-            let message = format!("ConfigMap {} went while it was read: tried again", at.id());
-            return Err(Error::transient(reason::BUSY, message));
-        }
-        Found::Foreign(mark) => return Err(foreign("ConfigMap", at, &mark, wanted.mark)),
+        Found::Foreign(found) => return Err(foreign("ConfigMap", at, &found, wanted.mark)),
         Found::Ours(owned) => owned,
+        Found::Nothing => {
+            return match cluster::make(host, CONFIG_MAPS, at, &wanted.config_map())? {
+                Made::Now => Ok(()),
+                Made::Before => {
+                    let message =
+                        format!("a ConfigMap {} came meanwhile: looked at again", at.id());
+                    Err(Error::transient(reason::BUSY, message))
+                }
+            };
+        }
     };
     if let Some(waits_for) = owned.deleting() {
         let message = format!(
@@ -105,20 +117,6 @@ fn take_up<H: Context + Kubernetes>(
         return Ok(());
     }
     cluster::rewrite(host, at, &owned, &data)
-}
-
-fn settle<H: Clock>(host: &H, at: &Location, owned: &Owned) -> Result<Created, Error> {
-    let pod = Pod::read(owned);
-    match pod::next(at, owned, &pod) {
-        Next::Done => Ok(Created::Done(at.id())),
-        Next::Fail(error) => Err(error),
-        Next::Wait => {
-            // A Pod is up within seconds; one that is not waits for somebody.
-            let created = owned.created_ms().unwrap_or_default();
-            let young = host.now_ms().saturating_sub(created) < 20_000;
-            Ok(pending(at, if young { 500 } else { 5_000 }, &pod.why()))
-        }
-    }
 }
 
 fn pending(at: &Location, poll_ms: u32, message: &str) -> Created {

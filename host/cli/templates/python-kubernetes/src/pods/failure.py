@@ -57,6 +57,12 @@ def classify(asked: str, failed: Failure) -> Err:
             return transient("backend", f"{plain} ({kind})", failed.retry_ms)
 
 
+def garbled(asked: str) -> Err:
+    """An answer came, and it is not what was asked for."""
+    told = "the answer is not what was asked for; does something in between answer instead?"
+    return transient("backend", f"{asked}: {told}")
+
+
 def _status(plain: str, failed: Failure) -> Err:
     details = json.loads(failed.details)
     causes = [cause.get("reason") for cause in details.get("causes") or []]

@@ -67,16 +67,22 @@ def _objects(
     host: Any, config: Config, resource: Resource, labels: str, token: str | None
 ) -> tuple[Objects, str | None]:
     options = ListOptions(label_selector=labels, field_selector="", limit=PAGE, continue_=token)
+    where = f"in namespace {config.namespace} of cluster {config.cluster}"
+    asked = f"list {resource.plural} {where}"
     try:
-        text = host.kubernetes.list(config.cluster, resource, config.namespace, options)
+        answer = json.loads(
+            host.kubernetes.list(config.cluster, resource, config.namespace, options)
+        )
     except Err as err:
-        where = f"in namespace {config.namespace} of cluster {config.cluster}"
-        classified = failure.classify(f"list {resource.plural} {where}", err.value)
+        classified = failure.classify(asked, err.value)
         if failure.is_refusal(err.value):
             raise Unread(classified.value.message)
         raise classified
-    answer = json.loads(text)
-    return answer.get("items") or [], answer.get("metadata", {}).get("continue") or None
+    items = answer.get("items") if isinstance(answer, dict) else None
+    if not isinstance(items, list):
+        # An empty list has items too.
+        raise failure.garbled(asked)
+    return items, answer.get("metadata", {}).get("continue") or None
 
 
 def _lonely_config_maps(

@@ -41,6 +41,12 @@ def why(pod: Pod) -> tuple[str, str]:
     return "", ""
 
 
+def may_lack_its_config(pod: Pod) -> bool:
+    """Whether the kubelet may be waiting for the ConfigMap: somebody may have removed it since the
+    Pod was made, and then it waits for ever."""
+    return phase(pod) == "Pending" and why(pod)[0] == "ContainerCreating"
+
+
 def show(pod: Pod) -> str:
     return ": ".join(part for part in why(pod) if part) or "no reason given"
 

@@ -21,11 +21,15 @@ def create(
         # Where it goes is the config's to say, and the config may be another by the next call. The
         # host keeps the id before anything is made that only the id finds.
         return _pending(at, 100, "starts")
+    mark = host.context.mark()
+    config_map = manifest.config_map(at, config, mark, spec["port"])
     found = cluster.find(host, "Pod", PODS, at)
     if found is None:
-        return _make_both(host, config, at, spec["port"])
+        return _make_both(host, at, config_map, manifest.pod(at, config, mark, spec["port"]))
     if pod.is_up(found, at):
         return Created_Done(at.id)
+    if pod.may_lack_its_config(found):
+        _ensure_config_map(host, at, config_map)
     # A Pod is up within seconds; one that is not waits for somebody.
     young = host.clock.now_ms() - (cluster.created_ms(found) or 0) < 20_000
     return _pending(at, 500 if young else 5_000, pod.show(found))
@@ -44,32 +48,33 @@ def _refuse(spec: dict[str, Any], user_data: bytes) -> None:
             )
 
 
-def _make_both(host: Any, config: Config, at: Location, port: int) -> types.Created:
+def _make_both(
+    host: Any, at: Location, config_map: dict[str, Any], wanted: dict[str, Any]
+) -> types.Created:
     """The ConfigMap first, since the Pod mounts it. Both bear the mark, so whatever is cut off here
     is listed."""
-    mark = host.context.mark()
-    config_map = manifest.config_map(at, config, mark, port)
-    if not cluster.make(host, CONFIG_MAPS, at, config_map):
-        _take_up(host, at, config_map["data"])
-    if cluster.make(host, PODS, at, manifest.pod(at, config, mark, port)):
+    _ensure_config_map(host, at, config_map)
+    if cluster.make(host, PODS, at, wanted):
         return _pending(at, 500, "Pod created")
     # Whose it is, the next look says.
     return _pending(at, 100, "a Pod of that name came meanwhile")
 
 
-def _take_up(host: Any, at: Location, data: dict[str, str]) -> None:
-    """A ConfigMap that an earlier call left: another revision, or another config, may have written
-    it."""
+def _ensure_config_map(host: Any, at: Location, wanted: dict[str, Any]) -> None:
+    """Makes the ConfigMap, or takes up one that an earlier call left: another revision, or another
+    config, may have written that."""
     found = cluster.find(host, "ConfigMap", CONFIG_MAPS, at)
     if found is None:
-        message = f"ConfigMap {at.id} went while it was read: tried again"
-        raise failure.transient("busy", message)
+        if not cluster.make(host, CONFIG_MAPS, at, wanted):
+            message = f"a ConfigMap {at.id} came meanwhile: looked at again"
+            raise failure.transient("busy", message)
+        return
     waits_for = deleting(found)
     if waits_for is not None:
         message = f"ConfigMap {at.id} is being deleted and waits for {waits_for}"
         raise failure.transient("deleting", message)
-    if found.get("data") != data:
-        cluster.rewrite(host, at, found, data)
+    if found.get("data") != wanted["data"]:
+        cluster.rewrite(host, at, found, wanted["data"])
 
 
 def _pending(at: Location, poll_ms: int, message: str) -> types.Created:
