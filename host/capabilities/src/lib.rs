@@ -10,4 +10,4 @@
 
 pub mod kubernetes;
 
-pub use kubernetes::{HomeCluster, KubernetesCapability, KubernetesGrant};
+pub use kubernetes::{Granted, HomeCluster, KubernetesCapability, KubernetesGrant};

@@ -63,6 +63,12 @@ pub enum Failure {
     /// A component did not pass.
     #[error("{}: refused at the stage {}: {}", .path.display(), .refusal.stage, .refusal.message)]
     Refused { path: PathBuf, refusal: Refusal },
+    /// A tool did its work, and what it looked for is there: a broken promise, a difference, a failure.
+    #[error("{0}")]
+    Found(String),
+    /// A tool whose exit code 1 says what it found could not do its work.
+    #[error(transparent)]
+    CouldNotRun(Box<Self>),
     /// No ConfigMap holds it.
     #[error(
         "{} is {} packed with {packing}, and a ConfigMap holds at most {}; {way_out}",
@@ -84,16 +90,26 @@ impl Failure {
         Self::Entry { path: path.to_owned(), invalid }
     }
 
+    /// For commands that end with 1 when they found something, and with 2 when they could not look.
+    pub fn could_not_run(self) -> Self {
+        match self {
+            Self::Found(_) | Self::CouldNotRun(_) => self,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::Output(error),
+            other => Self::CouldNotRun(Box::new(other)),
+        }
+    }
+
     /// What the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Usage(_) => USAGE,
+            Self::Usage(_) | Self::CouldNotRun(_) => USAGE,
             Self::Unreachable(_) => UNREACHABLE,
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
             Self::Orphans(error) if error.is_unreachable() => UNREACHABLE,
             Self::Read { .. }
             | Self::Output(_)
+            | Self::Found(_)
             | Self::Render(_)
             | Self::Build(_)
             | Self::Setup(_)

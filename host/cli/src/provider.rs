@@ -6,6 +6,7 @@ mod history;
 mod inspect;
 mod new;
 mod nothing;
+mod test;
 mod validate;
 
 use std::{
@@ -29,6 +30,8 @@ pub enum ProviderCommand {
     Inspect(inspect::Inspect),
     /// Take a component, and its entry's config, through every stage, without a cluster
     Validate(validate::Validate),
+    /// Try a component against the whole contract, at every point where a host can die
+    Test(test::Test),
     /// Write the ConfigMap that carries a component into a cluster
     #[command(name = "configmap")]
     ConfigMap(configmap::ConfigMapCommand),
@@ -44,6 +47,7 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
         ProviderCommand::Build(command) => command.run(),
         ProviderCommand::Inspect(command) => command.run(),
         ProviderCommand::Validate(command) => command.run(),
+        ProviderCommand::Test(command) => command.run(),
         ProviderCommand::ConfigMap(command) => command.run(),
         ProviderCommand::History(command) => command.run(),
         ProviderCommand::Rollback(command) => command.run(),

@@ -2,6 +2,7 @@
 
 mod failure;
 mod grant;
+mod granted;
 mod names;
 mod permit;
 mod request;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 pub use grant::{ClusterGrant, KubeconfigGrant, KubernetesGrant, Rule, ServiceAccount, Timeouts};
+pub use granted::Granted;
 use permit::{Permit, Scope, Verb};
 use request::Outgoing;
 use source::{Live, Source};
@@ -98,14 +100,10 @@ impl KubernetesCapability {
     }
 
     fn cluster(&self, name: &str) -> Result<(Scope<'_>, &Cluster), KubernetesFailure> {
-        let (cluster, found) = self.clusters.get_key_value(name).ok_or_else(|| {
-            let granted: Vec<&str> = self.clusters.keys().map(String::as_str).collect();
-            failure::denied(format!(
-                "entry {} has no cluster {name:?}; its grant names {}",
-                self.entry,
-                granted.join(", ")
-            ))
-        })?;
+        let (cluster, found) = self
+            .clusters
+            .get_key_value(name)
+            .ok_or_else(|| no_cluster(&self.entry, name, self.clusters.keys()))?;
         Ok((Scope { entry: self.entry.as_str(), cluster, rules: &found.grant.rules }, found))
     }
 
@@ -217,6 +215,15 @@ impl KubernetesCapability {
     }
 }
 
+fn no_cluster<'a>(
+    entry: &EntryName,
+    name: &str,
+    granted: impl Iterator<Item = &'a String>,
+) -> KubernetesFailure {
+    let granted: Vec<&str> = granted.map(String::as_str).collect();
+    failure::denied(format!("entry {entry} has no cluster {name:?}; its grant names {}", granted.join(", ")))
+}
+
 #[async_trait]
 impl Kubernetes for KubernetesCapability {
     async fn about(&self, cluster: &str) -> Result<Server, KubernetesFailure> {
@@ -268,7 +275,6 @@ impl Kubernetes for KubernetesCapability {
         Ok(answer.pointer("/status/allowed") == Some(&json!(true)))
     }
 
-    /// A subresource is made of the object that `metadata.name` names.
     async fn create(
         &self,
         cluster: &str,
@@ -277,11 +283,7 @@ impl Kubernetes for KubernetesCapability {
         body: Value,
     ) -> Result<Value, KubernetesFailure> {
         let (scope, cluster) = self.cluster(cluster)?;
-        let name = match resource.plural.contains('/') {
-            true => Some(body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()),
-            false => None,
-        };
-        let permit = Permit::new(scope, &[Verb::Create], resource, namespace, name)?;
+        let permit = Permit::create(scope, resource, namespace, &body)?;
         self.call(cluster, request::create(&permit, &self.manager, body)?).await
     }
 
@@ -295,11 +297,7 @@ impl Kubernetes for KubernetesCapability {
         body: Value,
     ) -> Result<Value, KubernetesFailure> {
         let (scope, cluster) = self.cluster(cluster)?;
-        let verbs: &[Verb] = match kind {
-            PatchKind::Merge | PatchKind::Json => &[Verb::Patch],
-            PatchKind::Apply => &[Verb::Patch, Verb::Create],
-        };
-        let permit = Permit::new(scope, verbs, resource, namespace, Some(name))?;
+        let permit = Permit::patch(scope, resource, namespace, name, kind)?;
         self.call(cluster, request::patch(&permit, kind, &self.manager, body)?).await
     }
 

@@ -3,7 +3,8 @@
 //! A [`Permit`] can only be had from the grant's rules, and a request only be made from a permit: what was
 //! not asked can't be sent.
 
-use egress_runtime::capability::{KubernetesFailure, Resource};
+use egress_runtime::capability::{KubernetesFailure, PatchKind, Resource};
+use serde_json::Value;
 
 use super::{
     failure,
@@ -66,6 +67,35 @@ impl Permit {
             permit.check(scope, verb.as_str())?;
         }
         Ok(permit)
+    }
+
+    /// For a create. A subresource is made of the object that `metadata.name` names.
+    pub(super) fn create(
+        scope: Scope<'_>,
+        resource: &Resource,
+        namespace: &str,
+        body: &Value,
+    ) -> Result<Self, KubernetesFailure> {
+        let name = match resource.plural.contains('/') {
+            true => Some(body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()),
+            false => None,
+        };
+        Self::new(scope, &[Verb::Create], resource, namespace, name)
+    }
+
+    /// For a patch. An apply makes what is not there.
+    pub(super) fn patch(
+        scope: Scope<'_>,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        kind: PatchKind,
+    ) -> Result<Self, KubernetesFailure> {
+        let verbs: &[Verb] = match kind {
+            PatchKind::Merge | PatchKind::Json => &[Verb::Patch],
+            PatchKind::Apply => &[Verb::Patch, Verb::Create],
+        };
+        Self::new(scope, verbs, resource, namespace, Some(name))
     }
 
     /// The same for a verb that is only asked about.

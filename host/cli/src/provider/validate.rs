@@ -72,7 +72,7 @@ impl Validate {
     }
 }
 
-fn read(path: &Path) -> Result<(EntryName, EntryConfig), Failure> {
+pub fn read(path: &Path) -> Result<(EntryName, EntryConfig), Failure> {
     let text = std::fs::read_to_string(path).map_err(|source| Failure::read(path, source))?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     // In the ConfigMap the key is the name; here the file's name is as good as any.

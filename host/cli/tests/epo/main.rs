@@ -20,4 +20,6 @@ mod look;
 #[cfg(test)]
 mod new;
 #[cfg(test)]
+mod suite;
+#[cfg(test)]
 mod validate;

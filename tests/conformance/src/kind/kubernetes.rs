@@ -6,6 +6,8 @@ mod simulated;
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
+use egress_capabilities::{Granted, KubernetesGrant};
+use egress_contract::EntryName;
 use egress_runtime::{
     Lent,
     capability::{Clock, Kubernetes},
@@ -18,7 +20,7 @@ use egress_sim::{
 use serde_json::Value;
 
 use super::{Kind, World};
-use crate::halt::Go;
+use crate::halt::{Go, Halt};
 use simulated::Simulated;
 
 /// Where Proxies live unless the entry says otherwise.
@@ -31,6 +33,7 @@ pub struct SimulatedKubernetes {
     clusters: Vec<String>,
     namespaces: BTreeSet<String>,
     proxies: [String; 2],
+    grant: Option<KubernetesGrant>,
 }
 
 impl SimulatedKubernetes {
@@ -60,7 +63,9 @@ impl SimulatedKubernetes {
         }
         let namespaces =
             words.into_iter().chain(named).chain(proxies.clone()).filter(|word| is_label(word)).collect();
-        Self { clusters, namespaces, proxies }
+        // One that can't be read is refused where the entry is.
+        let grant = grants.get("kubernetes").and_then(|grant| serde_json::from_value(grant.clone()).ok());
+        Self { clusters, namespaces, proxies, grant }
     }
 }
 
@@ -100,6 +105,11 @@ fn is_label(word: &str) -> bool {
         && !word.ends_with('-')
 }
 
+/// For what a denial says.
+fn entry() -> Go<EntryName> {
+    "conformance".parse().map_err(|error: egress_contract::InvalidName| Halt::Failed(error.to_string()))
+}
+
 #[async_trait]
 impl Kind for SimulatedKubernetes {
     fn name(&self) -> String {
@@ -126,7 +136,10 @@ impl Kind for SimulatedKubernetes {
             granted = granted.with(name, Arc::new(cluster.clone()));
             clusters.push((name.clone(), cluster));
         }
-        let api: Arc<dyn Kubernetes> = Arc::new(granted);
+        let api: Arc<dyn Kubernetes> = match &self.grant {
+            Some(grant) => Arc::new(Granted::new(entry()?, grant.clone(), granted)),
+            None => Arc::new(granted),
+        };
         let backend = Simulated::new(clusters, virtual_clock, &self.namespaces);
         let secrets = backend.secrets();
         let time = Arc::clone(&clock);

@@ -1,0 +1,257 @@
+//! `epo provider test`: a component against the whole contract, on a simulated backend.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use clap::ValueEnum;
+use egress_conformance::{
+    CannotRun, Entry, Outcome, Progress, Report, Settings, Suite, Verdict,
+    kind::kubernetes::SimulatedKubernetes, promise,
+};
+use egress_contract::Installation;
+use egress_operator::config;
+use egress_runtime::{Module, Slot};
+use egress_sim::fault::Point;
+use serde_json::{Value, json};
+
+use super::{ComponentFile, nothing, runtime, validate};
+use crate::{failure::Failure, output, setup};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  # the whole contract, with the first example of the component's config schema
+  epo provider test mine.wasm
+
+  # with an entry's config, grants and limits, for continuous integration
+  epo provider test mine.wasm --entry entry.yaml --output junit > report.xml
+
+  # one promise, at one point: what a failure prints to repeat it
+  epo provider test mine.wasm --only cut-create-is-taken-up --cut 6:after
+
+The component runs as the operator would run it, against a simulated backend in virtual time: undisturbed, with a
+fault at every call, with the host dying before and after every call, with another revision taking over, with two
+hosts at once. No cluster is asked, and for one seed every run is the same.
+
+Exit codes:
+  0  every promise that applies is kept
+  1  a promise is broken
+  2  could not run: usage, a file, the component, a promise that could not be tried")]
+pub struct Test {
+    #[command(flatten)]
+    file: ComponentFile,
+    /// The entry as it stands in the providers ConfigMap: its config, grants and limits
+    #[arg(short, long, value_name = "ENTRY.yaml")]
+    entry: Option<PathBuf>,
+    /// Another build of the provider, which takes over and is taken over from [default: the same one]
+    #[arg(long, value_name = "FILE")]
+    other: Option<PathBuf>,
+    /// Try this promise only; may be given several times
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+    /// Try the promise at this point only: a call's number, and before or after it
+    #[arg(long, value_name = "N:before|after", requires = "only")]
+    cut: Option<Point>,
+    /// What decides whatever is drawn
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// How the outcome is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// How the outcome is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+    /// For continuous integration
+    Junit,
+}
+
+impl Test {
+    pub fn run(self) -> Result<(), Failure> {
+        self.test().map_err(Failure::could_not_run)
+    }
+
+    fn test(&self) -> Result<(), Failure> {
+        let module = self.file.module()?;
+        let other =
+            self.other.as_deref().map(|path| ComponentFile { path: path.to_owned() }.module()).transpose()?;
+        let entry = self.entry.as_deref().map(read).transpose()?;
+        let (config, grants) = match &entry {
+            Some(entry) => (entry.config.clone(), entry.grants.clone()),
+            None => (example(&self.file, module.clone())?, Value::Null),
+        };
+        let kind = Arc::new(SimulatedKubernetes::new(&config, &grants));
+        let settings = Settings {
+            entry,
+            other,
+            seed: self.seed,
+            only: self.only.clone(),
+            cut: self.cut,
+            ..Settings::new(module)
+        };
+        let could_not = |error| self.could_not(error);
+        let suite = Suite::open(kind, settings).map_err(could_not)?;
+        let told = Told::new(if self.only.is_empty() { promise::all().len() } else { self.only.len() });
+        let report = suite.run(&told).map_err(could_not)?;
+        output::print(self.text(&report)?.as_bytes())?;
+        judge(&report)
+    }
+
+    fn could_not(&self, error: CannotRun) -> Failure {
+        match error {
+            CannotRun::Refused(refusal) => self.file.refused(refusal),
+            other => Failure::Setup(format!("{}: {other}", self.file.path().display())),
+        }
+    }
+
+    fn text(&self, report: &Report) -> Result<String, Failure> {
+        match self.output {
+            Format::Text => Ok(self.for_people(report)),
+            Format::Junit => Ok(report.junit()),
+            Format::Json => {
+                let text = serde_json::to_string_pretty(&report.json());
+                text.map(|text| text + "\n").map_err(|error| Failure::Render(error.to_string()))
+            }
+        }
+    }
+
+    fn for_people(&self, report: &Report) -> String {
+        let mut text = String::new();
+        for outcome in &report.outcomes {
+            match &outcome.verdict {
+                Verdict::Kept => {}
+                Verdict::Skipped(why) => text += &format!("not applicable: {}: {why}\n", outcome.promise.id),
+                Verdict::Failed(why) => text += &format!("NOT TRIED: {}: {why}\n", outcome.promise.id),
+                Verdict::Broken(breach) => {
+                    let again = self.again(outcome.promise.id, breach.point);
+                    text += &format!("\nBROKEN: {}\nTo repeat just that:\n  {again}\n\n", outcome.told());
+                }
+            }
+        }
+        text + &report.summary()
+    }
+
+    /// The one command that repeats just that.
+    fn again(&self, id: &str, point: Option<Point>) -> String {
+        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        let mut command =
+            format!("epo provider test {} --only {id} --seed {}", quoted(self.file.path()), self.seed);
+        for (flag, path) in [("--entry", &self.entry), ("--other", &self.other)] {
+            if let Some(path) = path {
+                command += &format!(" {flag} {}", quoted(path));
+            }
+        }
+        if let Some(point) = point {
+            command += &format!(" --cut {point}");
+        }
+        command
+    }
+}
+
+fn judge(report: &Report) -> Result<(), Failure> {
+    let ids = |is: fn(&Verdict) -> bool| {
+        let of: Vec<&str> = report
+            .outcomes
+            .iter()
+            .filter(|outcome| is(&outcome.verdict))
+            .map(|outcome| outcome.promise.id)
+            .collect();
+        of.join(", ")
+    };
+    match (report.broken(), report.failed()) {
+        (0, 0) => Ok(()),
+        (0, failed) => Err(Failure::Setup(format!(
+            "{failed} of {} promises could not be tried: {}",
+            report.outcomes.len(),
+            ids(|verdict| matches!(verdict, Verdict::Failed(_)))
+        ))),
+        (broken, _) => Err(Failure::Found(format!(
+            "{broken} of {} promises broken: {}",
+            report.outcomes.len(),
+            ids(|verdict| matches!(verdict, Verdict::Broken(_)))
+        ))),
+    }
+}
+
+/// Read as an operator would; a pin is about what it may load, and here another build may be tried.
+fn read(path: &Path) -> Result<Entry, Failure> {
+    let (name, config::EntryConfig { settings, .. }) = validate::read(path)?;
+    let grants =
+        serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
+    let legacy = settings.legacy();
+    Ok(Entry { name, config: settings.config, grants, limits: settings.limits, legacy })
+}
+
+/// What the component itself gives as an example of its config.
+fn example(file: &ComponentFile, module: Module) -> Result<Value, Failure> {
+    setup::block_on(async {
+        let slot = Slot::new(runtime()?, nothing::entry()?, Installation::new("test"));
+        let described = slot.describe(nothing::candidate(module)).await;
+        let description = described.map_err(|refusal| file.refused(refusal))?;
+        let example = description.config_schema.pointer("/examples/0").cloned();
+        Ok(example.unwrap_or_else(|| json!({})))
+    })
+}
+
+/// A line for each promise, as it is tried.
+struct Told {
+    of: usize,
+    ended: AtomicUsize,
+}
+
+impl Told {
+    fn new(of: usize) -> Self {
+        Self { of, ended: AtomicUsize::new(0) }
+    }
+}
+
+impl Progress for Told {
+    fn ended(&self, outcome: &Outcome) {
+        let number = self.ended.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let verdict = match &outcome.verdict {
+            Verdict::Kept => "kept",
+            Verdict::Broken(_) => "BROKEN",
+            Verdict::Skipped(_) => "not applicable",
+            Verdict::Failed(_) => "NOT TRIED",
+        };
+        let (id, of, runs) = (outcome.promise.id, self.of, outcome.counts.runs);
+        let seconds = outcome.took.as_secs_f64();
+        // Whoever closed the standard error does not want to hear it.
+        let _ =
+            writeln!(std::io::stderr(), "{number:>3}/{of} {verdict:<14} {id} ({runs} runs, {seconds:.1} s)");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_repeats_a_failure_can_be_pasted() {
+        let test = Test {
+            file: ComponentFile { path: "it's mine.wasm".into() },
+            entry: Some("entry.yaml".into()),
+            other: None,
+            only: Vec::new(),
+            cut: None,
+            seed: 7,
+            output: Format::Text,
+        };
+        assert_eq!(
+            test.again("create-marks-first", Some("6:after".parse().unwrap())),
+            r"epo provider test 'it'\''s mine.wasm' --only create-marks-first --seed 7 --entry 'entry.yaml' --cut 6:after"
+        );
+    }
+}
