@@ -110,4 +110,5 @@ impl<H: Context + Clock + Kubernetes> Provider for KubernetesProvider<H> {
     }
 }
 
+#[cfg(feature = "component")]
 provider_sdk::export!(KubernetesProvider<provider_sdk::Imports>);

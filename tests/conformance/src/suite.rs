@@ -116,15 +116,19 @@ pub trait Progress: Sync {
 impl Progress for () {}
 
 impl Suite {
-    /// Loads the component once, and says why it can't be tried.
+    /// Loads the component once, or says why it can't be tried.
     pub fn open(kind: Arc<dyn Kind>, settings: Settings) -> Result<Self, CannotRun> {
+        Self::open_in(Runtime::new(RuntimeConfig::default())?, kind, settings)
+    }
+
+    /// The same in a runtime that others use too: what one of them compiled is compiled for all.
+    pub fn open_in(runtime: Runtime, kind: Arc<dyn Kind>, settings: Settings) -> Result<Self, CannotRun> {
         for id in &settings.only {
             if promise::all().iter().all(|promise| promise.id != id) {
                 let all: Vec<&str> = promise::all().iter().map(|promise| promise.id).collect();
                 return Err(CannotRun::NoPromise(id.clone(), all.join(", ")));
             }
         }
-        let runtime = Runtime::new(RuntimeConfig::default())?;
         let executor = executor()?;
         executor.block_on(Self::load(runtime, kind, settings))
     }

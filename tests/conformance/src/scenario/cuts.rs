@@ -69,7 +69,7 @@ pub async fn replacement_is_taken_up(trial: &mut Trial<'_>) -> Go {
 /// One that has an owner, one that has none, and what is left of a third.
 async fn owned_and_ownerless(play: &mut Play) -> Go {
     play.make().await?;
-    let mut ownerless = play.stage.proxy_elsewhere(2);
+    let mut ownerless = play.stage.proxy(2);
     play.host.make(&mut ownerless).await?;
     let mut left = play.stage.proxy(3);
     play.host.make(&mut left).await?;

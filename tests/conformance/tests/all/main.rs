@@ -1,6 +1,10 @@
 //! The suite on trial itself: that our own provider passes it, and that it finds what is broken.
 
 #[cfg(test)]
+mod documented;
+#[cfg(test)]
 mod kubernetes;
+#[cfg(test)]
+mod mutants;
 #[cfg(test)]
 mod support;

@@ -1,11 +1,14 @@
 //! What the tests share.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use egress_conformance::{
-    Outcome, Progress, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
+    Entry, Outcome, Progress, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
 };
-use egress_runtime::Module;
+use egress_runtime::{Limits, Module, Runtime, RuntimeConfig};
 use serde_json::{Value, json};
 
 /// A guest of this workspace, built.
@@ -38,7 +41,24 @@ impl Progress for Printed {
     }
 }
 
-/// The suite's report on a component.
-pub fn run(settings: Settings) -> Report {
-    Suite::open(kubernetes(), settings).unwrap().run(&Printed).unwrap()
+/// What all tests load their components in.
+pub fn runtime() -> Runtime {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new(RuntimeConfig::default()).unwrap());
+    RUNTIME.clone()
+}
+
+/// A suite that does not compile anew what another one has.
+pub fn suite(settings: Settings) -> Suite {
+    Suite::open_in(runtime(), kubernetes(), settings).unwrap()
+}
+
+/// An entry with this config, and everything granted.
+pub fn entry(config: Value) -> Entry {
+    Entry {
+        name: "conformance".parse().unwrap(),
+        config,
+        grants: Value::Null,
+        limits: Limits::default(),
+        legacy: Vec::new(),
+    }
 }
