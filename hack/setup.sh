@@ -28,4 +28,4 @@ if command -v rustup >/dev/null; then
 else
   say "no rustup: this toolchain must bring clippy, rustfmt and the target wasm32-unknown-unknown itself"
 fi
-say "done; go on with: make test"
+say "done; go on with: make run (as root), or make test"

@@ -16,8 +16,9 @@ use crate::{
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-What has no owner is removed by itself: after two sweeps, when it is older than its grace. Only when many
-instances have none at once does the collector ask first; --delete says yes to that, and to nothing else.")]
+What has no owner is removed by itself: after two sweeps, when it is older than its grace. Only when
+many instances have none at once does the collector ask first; --delete says yes to that, and to
+nothing else.")]
 pub struct Orphans {
     /// The provider entry [default: all]
     entry: Option<EntryName>,

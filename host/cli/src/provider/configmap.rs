@@ -17,8 +17,8 @@ const CONFIG_MAP_BYTES: u64 = 1024 * 1024;
 #[command(after_help = "\
 Examples:
   # put a component into a cluster, or replace the one that is there
-  epo provider configmap target/providers/kubernetes.wasm --name kubernetes-provider -n egress-system \\
-    | kubectl apply --server-side -f -
+  epo provider configmap target/providers/kubernetes.wasm --name kubernetes-provider \\
+    -n egress-system | kubectl apply --server-side -f -
 
 A client-side apply keeps a second copy in an annotation and fails for ConfigMaps over 256 KiB:
 say --server-side, always.")]

@@ -35,9 +35,10 @@ Examples:
   # one promise, at one point: what a failure prints to repeat it
   epo provider test mine.wasm --only cut-create-is-taken-up --cut 6:after
 
-The component runs as the operator would run it, against a simulated backend in virtual time: undisturbed, with a
-fault at every call, with the host dying before and after every call, with another revision taking over, with two
-hosts at once. No cluster is asked, and for one seed every run is the same.
+The component runs as the operator would run it, against a simulated backend in virtual time:
+undisturbed, with a fault at every call, with the host dying before and after every call, with
+another revision taking over, with two hosts at once. No cluster is asked, and for one seed every run
+is the same.
 
 Exit codes:
   0  every promise that applies is kept
