@@ -139,9 +139,11 @@ pub struct CloudInit {
 pub struct KeyRef {
     /// The object's name.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')", "an object's name has a-z, 0-9, '-' and '.', and each part begins and ends with a letter or digit"))]
     pub name: String,
     /// The key in it.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[-._a-zA-Z0-9]+$')", "a key matches [-._a-zA-Z0-9]+"))]
     pub key: String,
 }
 
@@ -298,6 +300,8 @@ pub struct ProviderHealthSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// The revision to run.
+    #[schemars(length(min = 1, max = 64))]
+    #[x_kube(validation = ("self.matches('^[0-9a-f]+$')", "a revision is written in hexadecimal digits, as status.history shows it"))]
     pub revision: String,
     /// The revision that the source offered when the hold was set: it ends when that changes.
     pub instead_of: String,
@@ -427,6 +431,26 @@ mod tests {
             undocumented(&schema["properties"], &mut format!("{at}."));
             undocumented(&schema["items"]["properties"], &mut format!("{at}[]."));
         }
+    }
+
+    #[test]
+    fn what_goes_into_a_path_of_the_api_has_its_rule_at_the_door() {
+        let schema = |crd| {
+            let crd: serde_json::Value = serde_json::to_value::<CustomResourceDefinition>(crd).unwrap();
+            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+                .clone()
+        };
+        let rule = |field: &serde_json::Value| {
+            let rule = field["x-kubernetes-validations"][0]["rule"].as_str();
+            assert!(rule.is_some_and(|rule| rule.starts_with("self.matches('^")), "{field:#}");
+        };
+        let proxy = schema(Proxy::crd());
+        for of in ["secretRef", "configMapRef"] {
+            let at = &proxy["cloudInit"]["properties"][of]["properties"];
+            rule(&at["name"]);
+            rule(&at["key"]);
+        }
+        rule(&schema(ProviderHealth::crd())["hold"]["properties"]["revision"]);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! restored into a second cluster brings it along, and two operators would then remove each other's
 //! instances. So the cluster stands beside it (the UID of its namespace kube-system), and another cluster's
 //! identity is not used. It lies in a Secret because hashes that are published in statuses are salted with it.
+//!
+//! One that is lost is not silently replaced: with a new one, every instance that stands is somebody else's, and
+//! each Proxy would get a second one.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +21,18 @@ use kube::{
 };
 use rand::RngCore;
 
-use crate::cluster::{CallError, Cluster, MANAGED_BY, call};
+use crate::{
+    cluster::{CallError, Cluster, MANAGED_BY, call},
+    kube_owners::KubeOwners,
+};
 
 /// The Secret's name.
 pub const SECRET: &str = "egress-installation";
 const ID: &str = "id";
 const CLUSTER: &str = "cluster";
+const ID_DIGITS: usize = 32;
+/// How many Proxies an error names.
+const SOME: usize = 5;
 
 /// Who this installation is, and where.
 #[derive(Clone, Debug)]
@@ -56,6 +65,31 @@ pub enum IdentityError {
         /// What is missing in it.
         key: &'static str,
     },
+    /// Not what is ever minted.
+    #[error(
+        "Secret {namespace}/{SECRET}: its {ID} is not {ID_DIGITS} hexadecimal digits, as the operator mints it; \
+         restore it from a backup (another one would make every instance foreign)"
+    )]
+    NotMinted {
+        /// The operator's namespace.
+        namespace: String,
+    },
+    /// It is gone, and what was made with it is not.
+    #[error(
+        "Secret {namespace}/{SECRET} does not exist, but there are instances that were made with it, of {count} \
+         Proxies: {some}. Restore it from a backup. If it is lost for good, the instances are foreign to a new \
+         one, which never touches them: remove them at their backends yourself, then take each off its Proxy \
+         (kubectl -n NAMESPACE patch proxy NAME --subresource=status --type=merge -p \
+         '{{\"status\":{{\"instance\":null}}}}'), and a new one is minted"
+    )]
+    Lost {
+        /// The operator's namespace.
+        namespace: String,
+        /// How many Proxies have an instance, or can't be read.
+        count: usize,
+        /// Some of them.
+        some: String,
+    },
     /// It was minted in another cluster.
     #[error(
         "Secret {namespace}/{SECRET} belongs to cluster {theirs}, and this is {ours}. If the other cluster is \
@@ -73,16 +107,23 @@ pub enum IdentityError {
     },
 }
 
-/// Reads the identity, or mints it.
-pub async fn establish(cluster: &Cluster) -> Result<Identity, IdentityError> {
+/// Reads the identity, or mints it. `watch` are the namespaces whose Proxies are looked after; empty for all.
+pub async fn establish(cluster: &Cluster, watch: &[String]) -> Result<Identity, IdentityError> {
     let here = kube_system(cluster).await?;
     let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let found = match read(&secrets, cluster).await? {
         Some(found) => found,
-        None => mint(&secrets, cluster, &here).await?,
+        None => match lost(cluster, watch).await? {
+            None => mint(&secrets, cluster, &here).await?,
+            // Another process may have minted it since, and begun.
+            Some(lost) => read(&secrets, cluster).await?.ok_or(lost)?,
+        },
     };
     let namespace = &cluster.namespace;
     let id = value(&found, namespace, ID)?;
+    if id.len() != ID_DIGITS || !id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Err(IdentityError::NotMinted { namespace: namespace.clone() });
+    }
     let theirs = value(&found, namespace, CLUSTER)?;
     if theirs != here {
         return Err(IdentityError::OtherCluster { namespace: namespace.clone(), theirs, ours: here });
@@ -102,9 +143,23 @@ async fn read(secrets: &Api<Secret>, cluster: &Cluster) -> Result<Option<Secret>
     found.map_err(|cause| failed(format!("read Secret {}/{SECRET}", cluster.namespace), cause))
 }
 
+/// Whether somebody made instances before. A Proxy that can't be read may have one.
+async fn lost(cluster: &Cluster, watch: &[String]) -> Result<Option<IdentityError>, IdentityError> {
+    let owners = KubeOwners::new(cluster.client.clone(), watch.to_vec()).all().await;
+    let owners =
+        owners.map_err(|unread| failed(format!("list the Proxies of {}", unread.of), unread.cause))?;
+    let having = owners.into_iter().filter(|(_, owner)| owner.instance.is_some() || !owner.readable);
+    let mut having: Vec<_> = having.map(|(_, owner)| owner.key.to_string()).collect();
+    having.sort_unstable();
+    let count = having.len();
+    having.truncate(SOME);
+    let (namespace, some) = (cluster.namespace.clone(), having.join(", "));
+    Ok((count > 0).then_some(IdentityError::Lost { namespace, count, some }))
+}
+
 /// Whoever comes second takes what the first one made.
 async fn mint(secrets: &Api<Secret>, cluster: &Cluster, here: &str) -> Result<Secret, IdentityError> {
-    let mut id = [0; 16];
+    let mut id = [0; ID_DIGITS / 2];
     rand::rng().fill_bytes(&mut id);
     let value = |text: String| ByteString(text.into_bytes());
     let secret = Secret {

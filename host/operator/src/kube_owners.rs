@@ -36,6 +36,13 @@ pub struct Kind {
     pub going: bool,
 }
 
+/// Proxies that could not be read.
+pub struct Unread {
+    /// `namespace team-a`.
+    pub of: String,
+    pub cause: CallError,
+}
+
 /// Looks at the CRD itself.
 pub async fn kind(client: &Client) -> Result<Kind, CallError> {
     let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client.clone());
@@ -47,6 +54,20 @@ pub async fn kind(client: &Client) -> Result<Kind, CallError> {
 impl KubeOwners {
     pub fn new(client: Client, namespaces: Vec<String>) -> Self {
         Self { client, namespaces }
+    }
+
+    /// All of them, as (UID, owner).
+    pub async fn all(&self) -> Result<Vec<(String, Owner)>, Unread> {
+        if self.namespaces.is_empty() {
+            let read = self.read(None).await;
+            return read.map_err(|cause| Unread { of: "all namespaces".to_owned(), cause });
+        }
+        let mut owners = Vec::new();
+        for namespace in &self.namespaces {
+            let read = self.read(Some(namespace)).await;
+            owners.extend(read.map_err(|cause| Unread { of: format!("namespace {namespace}"), cause })?);
+        }
+        Ok(owners)
     }
 
     async fn read(&self, namespace: Option<&String>) -> Result<Vec<(String, Owner)>, CallError> {
@@ -84,14 +105,7 @@ impl Owners for KubeOwners {
         if kind.going {
             return Err(NoCensus::KindGoing);
         }
-        let mut owners = Vec::new();
-        if self.namespaces.is_empty() {
-            owners = self.read(None).await.map_err(|error| unread("all namespaces", &error))?;
-        }
-        for namespace in &self.namespaces {
-            let read = self.read(Some(namespace)).await;
-            owners.extend(read.map_err(|error| unread(&format!("namespace {namespace}"), &error))?);
-        }
+        let owners = self.all().await.map_err(|error| unread(&error.of, &error.cause))?;
         let namespaces: BTreeSet<String> = self.namespaces.iter().cloned().collect();
         Ok(Census::new(owners, namespaces, kind.since))
     }

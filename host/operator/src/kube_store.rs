@@ -16,7 +16,10 @@ use serde_json::json;
 use crate::{
     api::{FINALIZER, KeyRef, Proxy, ProxyStatus, RETRY_ANNOTATION},
     cluster::{CallError, FIELD_MANAGER, call},
-    core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+    core::{
+        names,
+        store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+    },
     events::Events,
     kube_owners,
 };
@@ -115,6 +118,7 @@ impl Store for KubeStore {
     async fn user_data(&self, record_read: &ProxyRecord) -> Result<Vec<u8>, UserDataError> {
         let namespace = &record_read.key.namespace;
         let Some(source) = &record_read.spec.cloud_init else { return Ok(Vec::new()) };
+        names::check_user_data(source)?;
         match (&source.inline, &source.secret_ref, &source.config_map_ref) {
             (Some(inline), _, _) => Ok(inline.clone().into_bytes()),
             (None, Some(at), _) => self.secret(namespace, at).await,

@@ -4,6 +4,9 @@
 //! Each is an immutable ConfigMap with the component and everything else that made it. What a list needs
 //! stands in annotations, so that listing reads no component; they may change on an immutable ConfigMap, and
 //! so tell when the revision was last taken up.
+//!
+//! A label is anybody's to set, and the oldest beyond ten are deleted: one counts only if it bears all that the
+//! operator writes, under the name that follows from it.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +26,7 @@ use crate::{
     api::ActiveRevision,
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
     config::Settings,
+    core::names,
 };
 
 /// How many revisions of an entry are kept.
@@ -143,6 +147,15 @@ impl Revisions {
 
     /// Reads one back.
     pub async fn restore(&self, revision: &str, most: u64) -> Result<Kept, Refusal> {
+        if !names::is_revision(revision) {
+            let message = format!(
+                "spec.hold.revision of ProviderHealth {} is {revision:?}, but {}; see epo provider history {}",
+                self.entry,
+                names::REVISION,
+                self.entry
+            );
+            return Err(refusal("RevisionInvalid", message));
+        }
         let name = self.name(revision);
         let found = call(self.whole.get(&name)).await.map_err(|error| {
             let reason = if error.is_not_found() { "RevisionMissing" } else { "ApiServer" };
@@ -168,8 +181,9 @@ impl Revisions {
             if labels.get(REVISION).map(String::as_str) == Some(active) {
                 continue;
             }
-            let only_this = DeleteParams::default()
-                .preconditions(Preconditions { uid: old.metadata.uid, resource_version: None });
+            // As it was seen: whoever changes it meanwhile may be making it his own.
+            let (uid, resource_version) = (old.metadata.uid, old.metadata.resource_version);
+            let only_this = DeleteParams::default().preconditions(Preconditions { uid, resource_version });
             let name = old.metadata.name.unwrap_or_default();
             if let Err(error) = call(self.whole.delete(&name, &only_this)).await {
                 debug!(entry = %self.entry, config_map = name, %error, "an old revision was not removed");
@@ -180,10 +194,22 @@ impl Revisions {
 
     /// Newest first.
     async fn list(&self) -> Result<Vec<PartialObjectMeta<ConfigMap>>, CallError> {
-        let of_this_entry = ListParams::default().labels(&format!("{ENTRY}={}", self.entry));
+        let (key, value) = MANAGED_BY;
+        let of_this_entry = ListParams::default().labels(&format!("{ENTRY}={},{key}={value}", self.entry));
         let mut found = call(self.meta.list(&of_this_entry)).await?.items;
+        found.retain(|kept| self.is_ours(&kept.metadata));
         found.sort_by_cached_key(|kept| std::cmp::Reverse(last_active(&kept.metadata)));
         Ok(found)
+    }
+
+    /// Made by [`Self::config_map`], as far as that can be told without reading it whole.
+    fn is_ours(&self, metadata: &ObjectMeta) -> bool {
+        let label = |key| metadata.labels.as_ref().and_then(|labels| labels.get(key)).map(String::as_str);
+        let Some(about) = told(metadata).filter(|about| about.since.is_some()) else { return false };
+        label(MANAGED_BY.0) == Some(MANAGED_BY.1)
+            && label(ENTRY) == Some(self.entry.as_str())
+            && label(REVISION) == Some(about.revision.as_str())
+            && metadata.name == Some(self.name(&about.revision))
     }
 
     fn name(&self, revision: &str) -> String {

@@ -167,7 +167,7 @@ impl Operator {
             Cluster::new(options.config.clone(), options.namespace.clone()).map_err(OperatorError::Client)?;
         served::<Proxy>(&cluster, options.watch.first()).await?;
         served_everywhere(&cluster).await?;
-        let identity = identity::establish(&cluster).await?;
+        let identity = identity::establish(&cluster, &options.watch).await?;
         let runtime = Runtime::new(options.runtime.clone())?;
         let unlisted = options.watch.len().max(1);
         let readiness = watch::Sender::new(Readiness { unlisted, ..Readiness::default() });

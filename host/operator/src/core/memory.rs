@@ -14,7 +14,10 @@ use async_trait::async_trait;
 
 use crate::{
     api::{CloudInit, FINALIZER, KeyRef, ProxySpec, ProxyStatus},
-    core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+    core::{
+        names,
+        store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
+    },
 };
 
 /// A kind of object that user-data can come from.
@@ -248,9 +251,9 @@ impl Store for MemoryStore {
     }
 
     async fn user_data(&self, record: &ProxyRecord) -> Result<Vec<u8>, UserDataError> {
-        let Some(CloudInit { inline, secret_ref, config_map_ref }) = &record.spec.cloud_init else {
-            return Ok(Vec::new());
-        };
+        let Some(cloud_init) = &record.spec.cloud_init else { return Ok(Vec::new()) };
+        names::check_user_data(cloud_init)?;
+        let CloudInit { inline, secret_ref, config_map_ref } = cloud_init;
         if let Some(inline) = inline {
             return Ok(inline.clone().into_bytes());
         }

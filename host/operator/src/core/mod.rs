@@ -11,6 +11,7 @@ pub mod conditions;
 pub mod decide;
 pub mod hash;
 pub mod memory;
+pub mod names;
 pub mod notices;
 pub mod reconcile;
 pub mod status;

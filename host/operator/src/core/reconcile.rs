@@ -295,6 +295,9 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         error: UserDataError,
     ) -> Result<Flow, StoreError> {
         let (error, stands_for_it) = match &error {
+            UserDataError::Invalid { field, .. } => {
+                (Error::permanent("user-data-invalid", error.to_string()), field.as_str())
+            }
             UserDataError::Missing { what } => {
                 (Error::transient(notices::USER_DATA_MISSING, error.to_string()), what.as_str())
             }

@@ -73,6 +73,16 @@ pub enum UserDataError {
         /// `Secret team-a/squid, key user-data`.
         what: String,
     },
+    /// No object can have such a name. It is never asked for: in a path of the API it may mean another.
+    #[error("{field} is {value:?}, but {rule}; change it")]
+    Invalid {
+        /// `spec.cloudInit.secretRef.name`.
+        field: String,
+        /// What stands there.
+        value: String,
+        /// What it must be like.
+        rule: &'static str,
+    },
     /// It could not be read now.
     #[error("can't read {what}: {message}")]
     Unread {

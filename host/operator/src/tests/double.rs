@@ -47,6 +47,11 @@ impl Double {
         self.0.lock().unwrap().objects.get(path).cloned()
     }
 
+    /// Puts an object there, as somebody else would.
+    pub fn put(&self, path: &str, object: Value) {
+        self.0.lock().unwrap().store(path, object);
+    }
+
     /// All objects below a path.
     pub fn below(&self, path: &str) -> Vec<Value> {
         let state = self.0.lock().unwrap();
@@ -132,20 +137,31 @@ impl State {
 
     fn list(&self, path: &str, query: &str) -> Value {
         let selector = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector="));
-        let wanted = selector.map(|selector| selector.replace("%2F", "/").replace("%3D", "="));
-        let bears = |object: &Value| match wanted.as_ref().and_then(|wanted| wanted.split_once('=')) {
-            Some((label, value)) => object["metadata"]["labels"][label] == value,
-            None => true,
+        let selector = selector.unwrap_or_default();
+        let wanted = selector.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
+        let bears = |object: &Value| {
+            let mut pairs = wanted.split(',').filter_map(|pair| pair.split_once('='));
+            pairs.all(|(label, value)| object["metadata"]["labels"][label] == value)
         };
-        let below =
-            self.objects.iter().filter(|(at, _)| at.rsplit_once('/').is_some_and(|(of, _)| of == path));
+        let below = self.objects.iter().filter(|(at, _)| is_in(at, path));
         let items: Vec<_> = below.map(|(_, object)| object).filter(|object| bears(object)).collect();
         json!({ "metadata": {}, "items": items })
     }
 }
 
+/// Of that collection in its namespace, or of that in all.
+fn is_in(at: &str, collection: &str) -> bool {
+    let Some((of, _)) = at.rsplit_once('/') else { return false };
+    let everywhere = || {
+        let (before, after) = of.split_once("/namespaces/")?;
+        let (_, kind) = after.split_once('/')?;
+        Some(format!("{before}/{kind}"))
+    };
+    of == collection || everywhere().as_deref() == Some(collection)
+}
+
 fn is_collection(path: &str) -> bool {
-    ["/configmaps", "/events", "/providerhealths"].iter().any(|kind| path.ends_with(kind))
+    ["/configmaps", "/events", "/providerhealths", "/proxies"].iter().any(|kind| path.ends_with(kind))
 }
 
 fn failure(code: u16, reason: &str, message: &str) -> (StatusCode, Value) {

@@ -3,4 +3,7 @@
 
 mod double;
 mod entries;
+mod identity;
+mod keeping;
+mod naming;
 mod real;

@@ -89,10 +89,16 @@ async fn a_spec_that_makes_no_sense_is_refused_at_the_door() {
         secret_ref: Some(KeyRef { name: "a".to_owned(), key: "b".to_owned() }),
         ..CloudInit::default()
     };
+    let secret = |name: &str, key: &str| {
+        let at = KeyRef { name: name.to_owned(), key: key.to_owned() };
+        Some(CloudInit { secret_ref: Some(at), ..CloudInit::default() })
+    };
     for (bad, told) in [
         (ProxySpec { provider: "Upper".to_owned(), ..spec() }, "[a-z0-9-]{1,20}"),
         (ProxySpec { provider: "a".repeat(21), ..spec() }, "may not be more than 20"),
         (ProxySpec { port: 0, ..spec() }, "greater than or equal to 1"),
+        (ProxySpec { cloud_init: secret("../../a", "b"), ..spec() }, "an object's name has"),
+        (ProxySpec { cloud_init: secret("a", "b/c"), ..spec() }, "a key matches"),
         (ProxySpec { cloud_init: Some(both), ..spec() }, "exactly one of inline"),
         (ProxySpec { cloud_init: Some(CloudInit::default()), ..spec() }, "exactly one of inline"),
     ] {
@@ -209,7 +215,10 @@ async fn user_data_comes_from_where_the_spec_says() {
 #[ignore = "needs an API server: KUBECONFIG"]
 async fn the_identity_is_minted_once_and_stays_in_its_cluster() {
     let real = Real::new("identity").await;
-    let all = futures::future::join_all((0..16).map(|_| identity::establish(&real.cluster))).await;
+    let all = futures::future::join_all(
+        (0..16).map(|_| identity::establish(&real.cluster, std::slice::from_ref(&real.cluster.namespace))),
+    )
+    .await;
     let ids: std::collections::BTreeSet<_> =
         all.iter().map(|identity| identity.as_ref().unwrap().installation.id().to_owned()).collect();
     assert_eq!(ids.len(), 1, "{ids:?}");
@@ -217,11 +226,13 @@ async fn the_identity_is_minted_once_and_stays_in_its_cluster() {
     let secrets: Api<Secret> = Api::namespaced(real.cluster.client.clone(), &real.cluster.namespace);
     let moved = json!({ "stringData": { "cluster": "another" } });
     secrets.patch(identity::SECRET, &PatchParams::default(), &Patch::Merge(moved)).await.unwrap();
-    let refused = identity::establish(&real.cluster).await.unwrap_err();
+    let refused =
+        identity::establish(&real.cluster, std::slice::from_ref(&real.cluster.namespace)).await.unwrap_err();
     assert!(matches!(refused, IdentityError::OtherCluster { .. }), "{refused}");
     let lost = json!({ "data": { "id": null } });
     secrets.patch(identity::SECRET, &PatchParams::default(), &Patch::Merge(lost)).await.unwrap();
-    let refused = identity::establish(&real.cluster).await.unwrap_err();
+    let refused =
+        identity::establish(&real.cluster, std::slice::from_ref(&real.cluster.namespace)).await.unwrap_err();
     assert!(matches!(refused, IdentityError::Broken { .. }), "{refused}");
 }
 
@@ -243,7 +254,7 @@ async fn a_revision_is_kept_whole_and_one_that_does_not_fit_is_told() {
     let kept = revisions.restore("0123456789ab", 1 << 20).await.unwrap();
     assert_eq!((kept.module.bytes(), kept.settings), (module.bytes(), settings.clone()));
     assert_eq!(revisions.history().await.unwrap().len(), 1);
-    assert_eq!(revisions.restore("none", 1 << 20).await.unwrap_err().reason, "RevisionMissing");
+    assert_eq!(revisions.restore("ffff", 1 << 20).await.unwrap_err().reason, "RevisionMissing");
 
     let mut noise = vec![0; 1_100_000];
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut noise);

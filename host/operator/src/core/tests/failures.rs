@@ -284,6 +284,22 @@ fn a_missing_secret_is_waited_for() {
 }
 
 #[test]
+fn a_name_that_no_object_can_have_is_told_and_never_asked_for() {
+    let (world, at) = (World::new(), KeyRef { name: "../../squid".into(), key: "user-data".into() });
+    world.store.set_user_data(Source::Secret, "team-a", &at, Some(b"here"));
+    world.apply(|s| s.cloud_init = Some(CloudInit { secret_ref: Some(at.clone()), ..Default::default() }));
+    let host = world.host();
+    world.pass_for(&host, Duration::from_secs(60));
+    assert_eq!(world.backend.log(), Vec::<String>::new());
+    assert_eq!(world.status().phase, Some(Phase::Failed));
+    let message = world.status().message.unwrap();
+    assert!(message.starts_with("spec.cloudInit.secretRef.name is \"../../squid\""), "{message}");
+
+    world.apply(|s| s.cloud_init = None);
+    world.until_running(&host);
+}
+
+#[test]
 fn an_instance_of_another_installation_is_not_called_about() {
     let (world, host) = World::running();
     let mut status = world.status();
