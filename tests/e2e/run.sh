@@ -16,10 +16,12 @@ need_root
 say "building the operator and the tests"
 # Of the whole workspace, like make test: with other packages chosen, dependencies get other features, and
 # wasmtime is built anew. The tests of the command line bring epo itself.
-cargo test --locked --workspace --lib --test e2e --test epo --no-run
+cargo test --locked --workspace --lib --test e2e --test epo --test agreement --no-run
 if [ $# = 0 ]; then
   # What crates try of their own on an API server, while no operator runs there.
   KUBECONFIG=$ADMIN cargo test --locked --workspace --lib -- --ignored tests::real
+  say "asking the real API server what the simulated one is asked"
+  KUBECONFIG=$ADMIN cargo test --locked --workspace --test agreement -- --ignored --nocapture
 fi
 export LAB=$ADMIN KUBECTL=$BIN/kubectl
 # Three at once: most of a test is waiting.

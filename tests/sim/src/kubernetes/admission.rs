@@ -180,8 +180,8 @@ fn push(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// For five minutes, on a node that is not ready or out of reach.
-fn tolerate_trouble(pod: &mut Value) {
+/// For five minutes, on a node that is not ready or out of reach. Whoever takes that away gets it back.
+pub(super) fn tolerate_trouble(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerates = |toleration: &Value| {
             matches!(text(toleration, &["key"]), "" | "*") && fields(toleration, &[]).is_some()

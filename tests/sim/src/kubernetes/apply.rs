@@ -43,8 +43,20 @@ impl Managers {
         Self(entries.map(Entry::read).collect())
     }
 
-    /// Notes what a write changed.
+    /// An object that nobody is noted for was there before the first apply.
+    fn begin(&mut self, writer: Writer<'_>, before: &Value) {
+        let before = fields::stripped(before, writer.subresource);
+        if self.0.is_empty() && before.as_object().is_some_and(|before| !before.is_empty()) {
+            let first = Writer { manager: "before-first-apply", operation: "Update", ..writer };
+            self.set(first, Fields::changed(&fields::zero(&before), &before).0);
+        }
+    }
+
+    /// Notes what a write changed. Of an object that nobody is noted for, nothing is noted until it is applied.
     pub(super) fn written(&mut self, writer: Writer<'_>, before: &Value, after: &Value) {
+        if self.0.is_empty() && !before.is_null() {
+            return;
+        }
         let strip = |object| fields::stripped(object, writer.subresource);
         let (before, after) = (strip(before), strip(after));
         let before = if before.is_null() { fields::zero(&after) } else { before };
@@ -63,11 +75,12 @@ impl Managers {
     /// An applied object over what is there.
     pub(super) fn apply(&mut self, writer: Writer<'_>, before: &Value, applied: &Value) -> Value {
         let named = Fields::applied(&fields::stripped(applied, writer.subresource));
+        self.begin(writer, before);
         let mut merged = before.clone();
         fields::merge(&mut merged, applied);
         let had = self.own(writer).map(|entry| entry.fields.clone()).unwrap_or_default();
         let others = self.0.iter().filter(|entry| !entry.is(writer));
-        let kept = others.fold(named.clone(), |kept, entry| kept.with(&entry.fields));
+        let kept = others.fold(named.clone(), |kept, entry| kept.with(&entry.fields.clone().with_ways()));
         had.without(&kept).take_from(&mut merged);
         self.set(writer, named);
         merged

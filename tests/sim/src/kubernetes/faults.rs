@@ -40,6 +40,11 @@ impl Faults {
         self.push("FieldValueInvalid", field, format!("Invalid value: {}: {why}", value.into()));
     }
 
+    /// The same where the value is no JSON of ours: the API server shows fields in their Go order.
+    pub(super) fn invalid_shown(&mut self, field: impl Into<String>, shown: &str, why: &str) {
+        self.push("FieldValueInvalid", field, format!("Invalid value: {shown}: {why}"));
+    }
+
     pub(super) fn duplicate(&mut self, field: impl Into<String>, value: &str) {
         self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", Value::from(value)));
     }

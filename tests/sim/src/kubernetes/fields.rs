@@ -33,6 +33,8 @@ fn form(field: &str, above: &str, value: &Value) -> Form {
         Value::Object(_) => match field {
             "nodeSelector" | "selector" | "fieldRef" | "configMapKeyRef" | "secretKeyRef"
             | "resourceFieldRef" | "roleRef" => Form::Atomic,
+            // Items of lists whose keys are all that tells of them.
+            "" if matches!(above, "ownerReferences" | "imagePullSecrets") => Form::Atomic,
             _ => Form::Granular,
         },
         Value::Array(_) => match (field, above) {
@@ -133,7 +135,14 @@ impl Fields {
 
     /// Those that an applied object names: its leaves, and the items of its lists.
     pub(super) fn applied(object: &Value) -> Self {
-        named(object, "", "")
+        let mut fields = named(object, "", "");
+        // Metadata that name nothing but the object are nobody's.
+        if object.get("metadata") == Some(&json!({})) {
+            fields.below.remove("f:metadata");
+        }
+        // An object is not a part of itself.
+        fields.here = false;
+        fields
     }
 
     /// What was added or changed, and what was taken away.
@@ -162,6 +171,13 @@ impl Fields {
                 }
             }
         }
+        self
+    }
+
+    /// With all places on the way: who has a part of an item keeps the item.
+    pub(super) fn with_ways(mut self) -> Self {
+        self.here |= !self.below.is_empty();
+        self.below = self.below.into_iter().map(|(key, of)| (key, of.with_ways())).collect();
         self
     }
 
@@ -318,12 +334,10 @@ fn take(fields: &Fields, value: &mut Value, field: &str, above: &str) -> bool {
         }
         (Form::Keyed(by), Value::Array(items)) => {
             items.retain_mut(|item| match fields.below.get(&key(item, by)) {
-                // An item goes when it is in the set itself, and nothing but its keys is left.
+                // An item that is in the set itself goes with all that is in it.
                 Some(fields) => {
                     take(fields, item, "", next);
-                    let left =
-                        item.as_object().is_some_and(|of| of.keys().any(|name| !by.contains(&name.as_str())));
-                    !fields.here || left
+                    !fields.here
                 }
                 None => true,
             });

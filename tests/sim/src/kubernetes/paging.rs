@@ -5,7 +5,11 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine,
+    alphabet::URL_SAFE,
+    engine::{GeneralPurpose, general_purpose::NO_PAD},
+};
 use egress_runtime::capability::ListOptions;
 use serde_json::{Value, json};
 
@@ -18,6 +22,8 @@ use super::{
 };
 
 const FORM: &str = "meta.k8s.io/v1";
+/// Go does not mind bits that are left over.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 /// The past is kept at least this long, and at most twice.
 pub(super) const COMPACTION_MS: u64 = 300_000;
 
@@ -92,13 +98,13 @@ impl Token {
         };
         // The order of the fields is the API server's.
         let start = Value::from(start);
-        URL_SAFE_NO_PAD.encode(format!("{{\"v\":\"{FORM}\",\"rv\":{version},\"start\":{start}}}"))
+        BASE64.encode(format!("{{\"v\":\"{FORM}\",\"rv\":{version},\"start\":{start}}}"))
     }
 
     fn read(token: &str, resource: &str, namespace: &str) -> Answer<Self> {
         let refused =
             |why: &str| bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|error| refused(&illegal_base64(token, &error)))?;
+        let bytes = BASE64.decode(token).map_err(|error| refused(&illegal_base64(token, &error)))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = String::from_utf8_lossy(&bytes).chars().next().unwrap_or_default();
             refused(&format!("invalid character {} looking for beginning of value", quoted(&bytes, first)))

@@ -150,6 +150,7 @@ impl State {
 
     /// What the API server alone decides about a new object.
     fn prepare(&mut self, kind: &Kind, object: &mut Value) {
+        merge_equal_owners(object);
         for field in
             ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
         {
@@ -249,6 +250,19 @@ impl State {
     }
 }
 
+/// Who is named twice as an owner is one owner.
+fn merge_equal_owners(object: &mut Value) {
+    let mut once: Vec<Value> = Vec::new();
+    for owner in list(object, &["metadata", "ownerReferences"]) {
+        if !once.contains(owner) {
+            once.push(owner.clone());
+        }
+    }
+    if once.len() < list(object, &["metadata", "ownerReferences"]).len() {
+        put(object, &["metadata", "ownerReferences"], once);
+    }
+}
+
 fn mark_deleted(object: &mut Value, now_ms: u64, grace: u64) {
     put(object, &["metadata", "deletionTimestamp"], stamp(now_ms + grace * 1000));
     put(object, &["metadata", "deletionGracePeriodSeconds"], grace);
@@ -283,11 +297,15 @@ fn check_kind(kind: &Kind, body: &Value) -> Answer<()> {
                 "no kind \"{own}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             )
         }
-        false => {
-            format!("converting ({}.{own}) to (core.{wanted}): unknown conversion", version.replace('/', ""))
-        }
+        false => unconvertible(own, version, kind),
     };
     Err(bad_request(format!("{own} in version \"{version}\" cannot be handled as a {wanted}: {why}")))
+}
+
+/// Why one kind is not another.
+pub(super) fn unconvertible(own: &str, version: &str, kind: &Kind) -> String {
+    let version = version.rsplit('/').next().unwrap_or_default();
+    format!("converting ({version}.{own}) to (core.{}): unknown conversion", kind.kind)
 }
 
 pub(super) fn check_namespace(namespace: &str, object: &Value) -> Answer<()> {

@@ -50,7 +50,7 @@ pub(super) fn violation(namespace: &Value, pod: &Value) -> Option<String> {
     let label = |key: &str| text(namespace, &["metadata", "labels", key]).to_owned();
     let level = label("pod-security.kubernetes.io/enforce");
     let found = match level.as_str() {
-        "baseline" => baseline(pod),
+        "baseline" => baseline(pod, false),
         "restricted" => restricted(pod),
         _ => Vec::new(),
     };
@@ -89,9 +89,17 @@ fn added(container: &Value) -> impl Iterator<Item = &str> {
     list(container, &["securityContext", "capabilities", "add"]).iter().filter_map(Value::as_str)
 }
 
-fn baseline(pod: &Value) -> Found {
+/// `strict` leaves out what the level restricted asks more strictly.
+fn baseline(pod: &Value, strict: bool) -> Found {
     let mut found = Vec::new();
     let mut push = |what: &str, detail: String| found.push((what.to_owned(), detail));
+    let extra = |container: &Value| added(container).any(|capability| !CAPABILITIES.contains(&capability));
+    if let Some(who) = named(pod, extra).filter(|_| !strict) {
+        let all = containers(pod).flat_map(added).filter(|capability| !CAPABILITIES.contains(capability));
+        let all: Vec<String> = all.map(|capability| format!("\"{capability}\"")).collect();
+        let detail = format!("{who} must not include {} in securityContext.capabilities.add", all.join(", "));
+        push("non-default capabilities", detail);
+    }
     let namespaces: Vec<String> = ["hostNetwork", "hostPID", "hostIPC"]
         .into_iter()
         .filter(|field| is_true(pod, &["spec", field]))
@@ -102,7 +110,7 @@ fn baseline(pod: &Value) -> Found {
     }
     let paths: Vec<String> = list(pod, &["spec", "volumes"])
         .iter()
-        .filter(|volume| volume.get("hostPath").is_some())
+        .filter(|volume| volume.get("hostPath").is_some() && !strict)
         .map(|volume| format!("\"{}\"", text(volume, &["name"])))
         .collect();
     if !paths.is_empty() {
@@ -115,28 +123,18 @@ fn baseline(pod: &Value) -> Found {
     };
     if let Some(who) = named(pod, |container| !host_ports(container).is_empty()) {
         let ports: Vec<String> = containers(pod).flat_map(host_ports).collect();
-        let (verb, word) =
-            if who.starts_with("containers") { ("use", "hostPorts") } else { ("uses", "hostPort") };
-        let word = if ports.len() > 1 { "hostPorts" } else { word };
+        let verb = if who.starts_with("containers") { "use" } else { "uses" };
+        let word = if ports.len() > 1 { "hostPorts" } else { "hostPort" };
         push("hostPort", format!("{who} {verb} {word} {}", ports.join(", ")));
-    }
-    let extra = |container: &Value| added(container).any(|capability| !CAPABILITIES.contains(&capability));
-    if let Some(who) = named(pod, extra) {
-        let all = containers(pod).flat_map(added).filter(|capability| !CAPABILITIES.contains(capability));
-        let all: Vec<String> = all.map(|capability| format!("\"{capability}\"")).collect();
-        let detail = format!("{who} must not include {} in securityContext.capabilities.add", all.join(", "));
-        push("non-default capabilities", detail);
     }
     if let Some(who) = named(pod, |container| is_true(container, &["securityContext", "privileged"])) {
         push("privileged", format!("{who} must not set securityContext.privileged=true"));
     }
     let unconfined =
         |object: &Value| text(object, &["securityContext", "seccompProfile", "type"]) == "Unconfined";
-    if let Some(who) = named(pod, unconfined) {
-        push(
-            "seccompProfile",
-            format!("{who} must not set securityContext.seccompProfile.type to \"Unconfined\""),
-        );
+    if let Some(who) = named(pod, unconfined).filter(|_| !strict) {
+        let detail = format!("{who} must not set securityContext.seccompProfile.type to \"Unconfined\"");
+        push("seccompProfile", detail);
     }
     let sysctls: Vec<&str> = list(pod, &["spec", "securityContext", "sysctls"])
         .iter()
@@ -150,7 +148,7 @@ fn baseline(pod: &Value) -> Found {
 }
 
 fn restricted(pod: &Value) -> Found {
-    let mut found = baseline(pod);
+    let mut found = baseline(pod, true);
     let mut push = |what: &str, detail: String| found.push((what.to_owned(), detail));
     let escalates = |container: &Value| {
         at(container, &["securityContext", "allowPrivilegeEscalation"]) != Some(&json!(false))
@@ -192,13 +190,8 @@ fn restricted(pod: &Value) -> Found {
     if !kinds.is_empty() {
         push("restricted volume types", kinds.join(", "));
     }
-    let root_by_pod = at(pod, &["spec", "securityContext", "runAsNonRoot"]);
-    let may_be_root = |container: &Value| match at(container, &["securityContext", "runAsNonRoot"]) {
-        Some(own) => *own != json!(true),
-        None => root_by_pod != Some(&json!(true)),
-    };
-    if let Some(who) = named(pod, may_be_root) {
-        push("runAsNonRoot != true", format!("pod or {who} must set securityContext.runAsNonRoot=true"));
+    if let Some(detail) = root(pod) {
+        push("runAsNonRoot != true", detail);
     }
     let is_root = |object: &Value, path: &[&str]| at(object, path) == Some(&json!(0));
     if is_root(pod, &["spec", "securityContext", "runAsUser"]) {
@@ -206,19 +199,49 @@ fn restricted(pod: &Value) -> Found {
     } else if let Some(who) = named(pod, |container| is_root(container, &["securityContext", "runAsUser"])) {
         push("runAsUser=0", format!("{who} must not set runAsUser=0"));
     }
-    let confined =
-        |object: &Value, path: &[&str]| matches!(text(object, path), "RuntimeDefault" | "Localhost");
-    let by_pod = confined(pod, &["spec", "securityContext", "seccompProfile", "type"]);
-    let path = ["securityContext", "seccompProfile", "type"];
-    let unconfined = |container: &Value| match at(container, &path) {
-        Some(_) => !confined(container, &path),
-        None => !by_pod,
-    };
-    if let Some(who) = named(pod, unconfined) {
-        let detail = format!(
-            "pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
-        );
-        push("seccompProfile", detail);
-    }
+    found.extend(seccomp(pod));
     found
+}
+
+/// Who says something wrong is told so; only where nobody does, those that say nothing.
+fn seccomp(pod: &Value) -> Found {
+    let path = ["securityContext", "seccompProfile", "type"];
+    let wrong = |kind: &str| !matches!(kind, "" | "RuntimeDefault" | "Localhost");
+    let by_pod = text(pod, &["spec", path[0], path[1], path[2]]);
+    let setters = named(pod, |container| wrong(text(container, &path)));
+    let setters: Vec<String> = wrong(by_pod).then(|| "pod".to_owned()).into_iter().chain(setters).collect();
+    if !setters.is_empty() {
+        let kinds = std::iter::once(by_pod).chain(containers(pod).map(|container| text(container, &path)));
+        let mut kinds: Vec<String> =
+            kinds.filter(|kind| wrong(kind)).map(|kind| format!("\"{kind}\"")).collect();
+        kinds.sort();
+        kinds.dedup();
+        let detail = format!(
+            "{} must not set securityContext.seccompProfile.type to {}",
+            setters.join(" and "),
+            kinds.join(", ")
+        );
+        return vec![("seccompProfile".to_owned(), detail)];
+    }
+    let silent = named(pod, |container| by_pod.is_empty() && text(container, &path).is_empty());
+    let silent = silent.map(|who| {
+        format!(
+            "pod or {who} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\""
+        )
+    });
+    silent.map(|detail| ("seccompProfile".to_owned(), detail)).into_iter().collect()
+}
+
+/// The same for root.
+fn root(pod: &Value) -> Option<String> {
+    let path = ["securityContext", "runAsNonRoot"];
+    let by_pod = at(pod, &["spec", path[0], path[1]]);
+    let setters = named(pod, |container| at(container, &path) == Some(&json!(false)));
+    let by_pod_wrong = by_pod == Some(&json!(false));
+    let setters: Vec<String> = by_pod_wrong.then(|| "pod".to_owned()).into_iter().chain(setters).collect();
+    if !setters.is_empty() {
+        return Some(format!("{} must not set securityContext.runAsNonRoot=false", setters.join(" and ")));
+    }
+    let silent = named(pod, |container| by_pod.is_none() && at(container, &path).is_none());
+    silent.map(|who| format!("pod or {who} must set securityContext.runAsNonRoot=true"))
 }

@@ -4,6 +4,7 @@ use egress_runtime::capability::{KubernetesFailure, PatchKind, Resource};
 use serde_json::{Value, json};
 
 use super::{
+    admission::tolerate_trouble,
     apply::Managers,
     defaults,
     json::{at, list, put, take, text},
@@ -93,13 +94,14 @@ impl State {
         let Subject { kind, key, subresource } = subject;
         check_name(&key.name, &object)?;
         check_namespace(&key.namespace, &object)?;
-        let cleared = at(before, &["metadata", "managedFields"]).is_some()
-            && operation == "Update"
-            && at(&object, &["metadata", "managedFields"]).is_none();
+        let cleared = operation == "Update" && clears_managers(&object);
         defaults::fill(kind, &mut object);
         check_version(kind, key.name.as_str(), before, &object)?;
         keep_what_is_the_servers(before, &mut object);
         keep_the_other_half(kind, subresource, before, &mut object);
+        if kind.kind == "Pod" && subresource.is_empty() {
+            tolerate_trouble(&mut object);
+        }
         validation::update(kind, before, &object).refuse(kind, &key.name)?;
         let writer = self.writer(caller, operation, kind, subresource);
         match operation {
@@ -136,7 +138,7 @@ fn decode(kind: &Kind, object: Value) -> Answer<Value> {
             true => format!(
                 "no kind \"{own}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             ),
-            false => format!("unable to decode {own} as {}", kind.kind),
+            false => super::requests::unconvertible(own, version, kind),
         };
         return Err(undecodable(&quoted, &why));
     }
@@ -186,6 +188,12 @@ fn check_name(name: &str, object: &Value) -> Answer<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// An empty list takes the managers away, and so does one of which nothing can be read.
+fn clears_managers(object: &Value) -> bool {
+    let entries = list(object, &["metadata", "managedFields"]);
+    !entries.iter().any(|entry| !text(entry, &["manager"]).is_empty())
 }
 
 fn check_version(kind: &Kind, name: &str, before: &Value, object: &Value) -> Answer<()> {

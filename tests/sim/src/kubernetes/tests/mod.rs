@@ -1,5 +1,6 @@
 //! What a simulated cluster promises.
 
+mod laws;
 mod lists;
 mod pods;
 

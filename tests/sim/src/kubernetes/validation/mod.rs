@@ -23,7 +23,7 @@ pub(super) fn create(kind: &Kind, object: &Value) -> Faults {
 
 /// All faults of an object that takes the place of another.
 pub(super) fn update(kind: &Kind, before: &Value, object: &Value) -> Faults {
-    let mut faults = metadata::update(before, object);
+    let mut faults = metadata::update(kind, before, object);
     match kind.kind.as_ref() {
         // The API server looks at a Pod's spec both as a new one and as a changed one.
         "Pod" => {
