@@ -329,7 +329,7 @@ pub struct ProviderHealthStatus {
     /// What the collector found.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub collector: CollectorStatus,
-    /// `Ready`: an active revision, and every place ready.
+    /// `Ready`: an active revision, and every place ready. `Listed`: False while there is no providers ConfigMap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
     pub conditions: Vec<Condition>,

@@ -93,17 +93,20 @@ impl<O: Owners> Collecting<O> {
     async fn active(&mut self) -> Option<Arc<Revision>> {
         let mut seen = self.view.subscribe();
         loop {
-            match &*self.inlets.asked.borrow_and_update() {
+            let listed = match &*self.inlets.asked.borrow_and_update() {
                 Asked::Removed => return None,
+                // How it is to be collected stands in the ConfigMap.
+                Asked::Unlisted => false,
                 Asked::Entry(read) => {
                     // One that can't be read is collected as before.
                     if let Ok(entry) = read.as_ref() {
                         self.config = entry.collect.clone();
                     }
+                    true
                 }
-            }
+            };
             let active = seen.borrow_and_update().active.as_ref().map(|(_, revision)| Arc::clone(revision));
-            if active.is_some() {
+            if listed && active.is_some() {
                 return active;
             }
             tokio::select! {

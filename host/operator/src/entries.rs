@@ -1,6 +1,9 @@
 //! All provider entries: who runs, and who is asked.
 //!
 //! An entry that is removed keeps its slot: what it made is still to be looked at and deleted.
+//!
+//! A ProviderHealth outlives its process. One of an entry that was removed meanwhile goes at the next start;
+//! while there is no providers ConfigMap at all, it is the only word on its entry, which goes on from there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +17,14 @@ use std::{
 use egress_capabilities::HomeCluster;
 use egress_contract::{EntryName, Installation};
 use egress_runtime::{Runtime, Slot};
+use kube::ResourceExt;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
 use crate::{
     api::Hold,
-    cluster::Cluster,
+    cluster::{CallError, Cluster},
     collecting::{self, Collecting},
     config::ProviderEntries,
     core::{
@@ -68,6 +72,8 @@ pub struct Entries {
     known: RwLock<BTreeMap<String, Known>>,
     /// Whether the providers ConfigMap was looked for.
     listed: AtomicBool,
+    /// Whether there is one, once that is known.
+    there: watch::Sender<Option<bool>>,
 }
 
 struct Known {
@@ -86,7 +92,12 @@ const READ_AGAIN: Duration = Duration::from_secs(2);
 impl Entries {
     /// None yet.
     pub fn new(shared: Shared) -> Self {
-        Self { shared: Arc::new(shared), known: RwLock::default(), listed: AtomicBool::new(false) }
+        Self {
+            shared: Arc::new(shared),
+            known: RwLock::default(),
+            listed: AtomicBool::new(false),
+            there: watch::Sender::new(None),
+        }
     }
 
     /// From now on, an entry that is not known does not exist.
@@ -103,6 +114,10 @@ impl Entries {
             );
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        put(&self.there, Some(true));
+        for entry in known.values() {
+            entry.show_missing(None);
+        }
         let listed: BTreeSet<String> = found.entries.keys().map(ToString::to_string).collect();
         for (entry, read) in found.entries {
             let asked = Asked::Entry(Box::new(read));
@@ -118,6 +133,63 @@ impl Entries {
         }
         for (_, gone) in known.iter().filter(|(entry, _)| !listed.contains(*entry)) {
             gone.ask(Asked::Removed);
+        }
+    }
+
+    /// There is no providers ConfigMap: that is no word on any entry.
+    pub fn missing(&self) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        put(&self.there, Some(false));
+        for entry in known.values() {
+            entry.show_missing(Some(&self.shared.config_map));
+        }
+    }
+
+    /// Sees to what the last process showed and this one does not know. Ends never.
+    pub async fn take_over(&self) {
+        let mut there = self.there.subscribe();
+        loop {
+            let state = *there.borrow_and_update();
+            let done = match state {
+                Some(there) => self.take_over_once(there).await,
+                None => Ok(()),
+            };
+            if let Err(error) = &done {
+                warn!(%error, "ProviderHealths of entries that are not known stay as they are for now");
+            }
+            tokio::select! {
+                // The sender is `self`.
+                _ = there.changed() => {}
+                () = tokio::time::sleep(READ_AGAIN), if done.is_err() => {}
+            }
+        }
+    }
+
+    async fn take_over_once(&self, there: bool) -> Result<(), CallError> {
+        for left in health::left_behind(&self.shared.cluster).await? {
+            // One that can't be an entry's is nobody's.
+            let entry: Option<EntryName> = left.name_any().parse().ok();
+            match (entry, there) {
+                (Some(entry), false) => self.go_on(&entry),
+                (Some(entry), true) if self.knows(&entry) => {}
+                (_, true) => health::retire(&self.shared.cluster, &left).await?,
+                (None, false) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn knows(&self, entry: &EntryName) -> bool {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(entry.as_str())
+    }
+
+    /// As before a restart: without a ConfigMap, what ran goes on.
+    fn go_on(&self, entry: &EntryName) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if *self.there.borrow() == Some(false) && !known.contains_key(entry.as_str()) {
+            let started = self.start(entry, Asked::Unlisted, None);
+            started.show_missing(Some(&self.shared.config_map));
+            known.insert(entry.to_string(), started);
         }
     }
 
@@ -181,6 +253,14 @@ impl Known {
     fn ask(&self, asked: Asked) {
         put(&self.asked, asked);
     }
+
+    fn show_missing(&self, config_map: Option<&String>) {
+        self.view.send_if_modified(|view| {
+            let changed = view.missing.as_ref() != config_map;
+            view.missing = config_map.cloned();
+            changed
+        });
+    }
 }
 
 /// Tells only what is new.
@@ -228,7 +308,7 @@ impl Run {
         }
         let status = before.as_ref().and_then(|before| before.status.clone()).unwrap_or_default();
         let ran = status.active.clone();
-        view.send_replace(View::from_before(status));
+        view.send_modify(|view| *view = View { missing: view.missing.take(), ..View::from_before(status) });
 
         let (notices, notices_out) = mpsc::channel(16);
         let (holds_over, holds_over_out) = mpsc::channel(4);

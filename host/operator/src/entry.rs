@@ -45,6 +45,8 @@ pub struct Outlets {
 pub enum Asked {
     /// It stands there.
     Entry(Box<Result<EntryConfig, InvalidEntry>>),
+    /// There is no ConfigMap, and the last process showed the entry: what ran goes on.
+    Unlisted,
     /// It stands there no longer. (The end of a process looks otherwise: the channel closes.)
     Removed,
 }
@@ -83,6 +85,8 @@ pub struct EntryLoop {
     read_at: Version,
     failures: u32,
     fell_back: bool,
+    /// What the source offered to this process. What it offered to the last one may have run there.
+    offered: Option<String>,
     /// Became active and is not yet kept.
     unkept: Option<(ActiveRevision, Settings, Module)>,
 }
@@ -147,6 +151,7 @@ impl EntryLoop {
             read_at: None,
             failures: 0,
             fell_back: false,
+            offered: None,
             unkept: None,
         }
     }
@@ -199,6 +204,7 @@ impl EntryLoop {
         let hold = self.inlets.hold.borrow_and_update().clone();
         let config = match asked {
             Asked::Removed => return Pass::Removed,
+            Asked::Unlisted => return self.fall_back(hold.as_ref()).await,
             Asked::Entry(read) => match *read {
                 Ok(config) => config,
                 Err(invalid) => {
@@ -235,6 +241,7 @@ impl EntryLoop {
             }
         };
         let offered = Slot::revision_id(&candidate).to_string();
+        self.offered = Some(offered.clone());
         self.outlets.view.send_modify(|view| view.offered = Some(offered.clone()));
         match (choose(&offered, hold.as_ref()), hold) {
             (Choice::Held(revision), hold) => self.take_held(&revision, hold.as_ref()).await,
@@ -316,7 +323,7 @@ impl EntryLoop {
             return Pass::Again(RETRY);
         };
         self.fell_back = true;
-        let offered = self.outlets.view.borrow().offered.clone();
+        let offered = self.offered.clone();
         let earlier = history.into_iter().filter(|kept| Some(&kept.revision) != offered.as_ref());
         for kept in earlier.take(FALLBACKS) {
             match self.take_kept(&kept.revision).await {

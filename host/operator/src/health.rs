@@ -2,7 +2,8 @@
 //!
 //! One task an entry is the only writer of its object, and writes only what changed: each write is an event to
 //! everybody who watches. Each place is checked by a task of its own, so a dead one costs only itself. What a
-//! place answered last stays over a swap, until the new revision has asked it.
+//! place answered last stays over a swap, until the new revision has asked it. What a process wrote that ended
+//! passes as its successor's word only for a moment: then `Ready` is Unknown until the first pass has ended.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,8 +17,8 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
-    core::DeserializeGuard,
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::{Value, json};
@@ -25,13 +26,14 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
-    core::store::Notice,
+    core::{conditions::Truth, store::Notice},
     events::Events,
+    providers::MISSING,
     view::{View, cut},
 };
 
@@ -39,8 +41,9 @@ use crate::{
 const CHECK: Duration = Duration::from_secs(30);
 /// What changes together is written together.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long a start may keep the last process' word on what is active.
-const SETTLE: Duration = Duration::from_secs(10);
+/// How long a start may keep the last process' word: enough to take up the same revision out of the cache, which
+/// then never shows as anything but ready.
+const SETTLE: Duration = Duration::from_secs(2);
 /// A write that failed is tried again after this.
 const AGAIN: Duration = Duration::from_secs(2);
 const MOST_PLACES: usize = 200;
@@ -79,6 +82,29 @@ pub async fn read(cluster: &Cluster, entry: &EntryName) -> Result<Option<Provide
     let api: Api<DeserializeGuard<ProviderHealth>> = Api::all(cluster.client.clone());
     // One that can't be read counts as none: it is written anew.
     Ok(call(api.get_opt(entry.as_str())).await?.and_then(|found| found.0.ok()))
+}
+
+/// All that any process of this operator wrote.
+pub async fn left_behind(cluster: &Cluster) -> Result<Vec<PartialObjectMeta<ProviderHealth>>, CallError> {
+    let api: Api<PartialObjectMeta<ProviderHealth>> = Api::all(cluster.client.clone());
+    let (key, value) = MANAGED_BY;
+    let ours = ListParams::default().labels(&format!("{key}={value}"));
+    Ok(call(api.list(&ours)).await?.items)
+}
+
+/// Removes one as it was seen, which nobody keeps.
+pub async fn retire(cluster: &Cluster, left: &PartialObjectMeta<ProviderHealth>) -> Result<(), CallError> {
+    let api: Api<ProviderHealth> = Api::all(cluster.client.clone());
+    let (uid, resource_version) = (left.metadata.uid.clone(), left.metadata.resource_version.clone());
+    let only_this = DeleteParams::default().preconditions(Preconditions { uid, resource_version });
+    match call(api.delete(&left.name_any(), &only_this)).await {
+        Ok(_) => {
+            info!(entry = left.name_any(), "the entry was removed while no operator ran");
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 impl Keeper {
@@ -139,7 +165,7 @@ impl Keeper {
         }
     }
 
-    /// A new process knows nothing yet: what the last one showed stays until the first pass has ended.
+    /// A new process knows nothing yet: what the last one showed stays for a moment.
     async fn settle(&mut self) {
         let settled = self.inlets.view.wait_for(|view| view.settled || view.removed || view.active.is_some());
         let _ = tokio::time::timeout(SETTLE, settled).await;
@@ -153,7 +179,7 @@ impl Keeper {
         }
         let view = self.inlets.view.borrow().clone();
         let before = self.written.clone().unwrap_or_default();
-        let status = status(&view, self.places.show(), &before.conditions);
+        let status = status(&view, self.places.show(), before);
         if self.written.as_ref() == Some(&status) {
             return Ok(());
         }
@@ -335,24 +361,36 @@ fn details(details: &Value) -> BTreeMap<String, String> {
     fields.map(|(key, value)| (cut(key, 64), text(value))).collect()
 }
 
-fn status(view: &View, places: Vec<PlaceStatus>, before: &[Condition]) -> ProviderHealthStatus {
-    let ready = ready(view, &places, before);
+fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -> ProviderHealthStatus {
+    let ready = ready(view, &places, &before.conditions);
+    let listed = listed(view, &before.conditions);
+    // Until this process knows better; what is told of it is that nobody knows.
+    let (was_active, places) =
+        if is_starting(view) { (before.active, before.places) } else { (None, places) };
     ProviderHealthStatus {
-        active: view.active.as_ref().map(|(active, _)| active.clone()),
+        active: view.active.as_ref().map(|(active, _)| active.clone()).or(was_active),
         history: view.history.clone(),
         offered: view.offered.clone(),
         refusal: view.refusal.clone(),
         collector: view.collector.clone(),
         places,
-        conditions: vec![ready],
+        conditions: vec![ready, listed],
     }
+}
+
+fn is_starting(view: &View) -> bool {
+    view.active.is_none() && !view.settled
 }
 
 fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition {
     let down: Vec<_> = places.iter().filter(|place| !place.ready).collect();
     let (ready, reason, message) = match (&view.active, down.first(), &view.refusal) {
-        (None, _, Some(refusal)) => (false, "NoRevision", refusal.message.clone()),
-        (None, _, None) => (false, "Loading", "no revision is active yet".to_owned()),
+        (None, _, _) if is_starting(view) => {
+            let message = "the operator has just begun; what stands here is what the process before it knew";
+            (Truth::Unknown, "Starting", message.to_owned())
+        }
+        (None, _, Some(refusal)) => (Truth::False, "NoRevision", refusal.message.clone()),
+        (None, _, None) => (Truth::False, "Loading", "no revision is active yet".to_owned()),
         (Some(_), Some(first), _) => {
             let message = format!(
                 "{} of {} places are not ready; {}: {}",
@@ -361,20 +399,36 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
                 first.name,
                 first.message
             );
-            (false, "PlaceNotReady", message)
+            (Truth::False, "PlaceNotReady", message)
         }
         (Some((active, _)), None, refusal) => {
             let after = refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
-            (true, "Ready", format!("revision {} is active{after}", active.revision))
+            (Truth::True, "Ready", format!("revision {} is active{after}", active.revision))
         }
     };
-    let status = if ready { "True" } else { "False" };
-    let since = before.iter().find(|condition| condition.type_ == "Ready" && condition.status == status);
+    condition("Ready", (ready, reason), &message, before)
+}
+
+fn listed(view: &View, before: &[Condition]) -> Condition {
+    match &view.missing {
+        None => {
+            condition("Listed", (Truth::True, "Listed"), "the providers ConfigMap has this entry", before)
+        }
+        Some(config_map) => {
+            let message = format!("there is no ConfigMap {config_map}: {MISSING}");
+            condition("Listed", (Truth::False, "ProvidersMissing"), &message, before)
+        }
+    }
+}
+
+fn condition(kind: &str, (truth, reason): (Truth, &str), message: &str, before: &[Condition]) -> Condition {
+    let status = truth.as_str();
+    let since = before.iter().find(|condition| condition.type_ == kind && condition.status == status);
     Condition {
-        type_: "Ready".to_owned(),
+        type_: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message: cut(&message, LONGEST_MESSAGE),
+        message: cut(message, LONGEST_MESSAGE),
         last_transition_time: since
             .map_or_else(|| Time(Timestamp::now()), |c| c.last_transition_time.clone()),
         observed_generation: None,
@@ -423,6 +477,7 @@ pub async fn watch(cluster: &Cluster, seen: mpsc::Sender<Seen>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ActiveRevision;
 
     fn place(name: &str, ready: bool) -> PlaceStatus {
         PlaceStatus { name: name.to_owned(), ready, message: "down".to_owned(), ..PlaceStatus::default() }
@@ -435,7 +490,7 @@ mod tests {
             message: "entry a: mend it".to_owned(),
             faults: Vec::new(),
         });
-        let view = View { refusal: Some(refusal), ..View::default() };
+        let view = View { refusal: Some(refusal), settled: true, ..View::default() };
         let ready = ready(&view, &[], &[]);
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NoRevision"));
         assert_eq!(ready.message, "entry a: mend it");
@@ -443,13 +498,41 @@ mod tests {
 
     #[test]
     fn a_condition_that_stays_keeps_its_time() {
-        let first = ready(&View::default(), &[place("a", true)], &[]);
+        let view = View { settled: true, ..View::default() };
+        let first = ready(&view, &[place("a", true)], &[]);
         let long_ago = Time("2020-01-01T00:00:00Z".parse().unwrap());
         let before = Condition { last_transition_time: long_ago.clone(), ..first };
-        let same = ready(&View::default(), &[place("a", false)], std::slice::from_ref(&before));
+        let same = ready(&view, &[place("a", false)], std::slice::from_ref(&before));
         assert_eq!(same.last_transition_time, long_ago);
         let other = Condition { status: "True".to_owned(), ..before };
-        assert_ne!(ready(&View::default(), &[], &[other]).last_transition_time, long_ago);
+        assert_ne!(ready(&view, &[], &[other]).last_transition_time, long_ago);
+    }
+
+    #[test]
+    fn what_a_process_wrote_that_ended_passes_as_unknown_until_a_pass_has_ended() {
+        let long_ago = Time("2020-01-01T00:00:00Z".parse().unwrap());
+        let was = Condition {
+            status: "True".to_owned(),
+            last_transition_time: long_ago.clone(),
+            ..ready(&View::default(), &[], &[])
+        };
+        let active = ActiveRevision { revision: "0123".to_owned(), ..ActiveRevision::default() };
+        let before = ProviderHealthStatus {
+            active: Some(active),
+            places: vec![place("a", true)],
+            conditions: vec![was],
+            ..ProviderHealthStatus::default()
+        };
+        let starting = status(&View::default(), Vec::new(), before.clone());
+        let [ready, _] = starting.conditions.as_slice() else { panic!() };
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "Starting"));
+        assert_ne!(ready.last_transition_time, long_ago);
+        assert_eq!((&starting.active, &starting.places), (&before.active, &before.places));
+        let again = status(&View::default(), Vec::new(), starting.clone());
+        assert_eq!(again, starting, "and it is written once");
+
+        let settled = status(&View { settled: true, ..View::default() }, Vec::new(), starting);
+        assert_eq!((settled.active, settled.conditions[0].status.as_str()), (None, "False"));
     }
 
     #[test]

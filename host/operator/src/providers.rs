@@ -1,10 +1,10 @@
 //! The providers ConfigMap, watched.
 //!
 //! Its absence is no statement about entries: what runs goes on, so that whoever replaces it by deleting and
-//! creating removes nothing.
+//! creating removes nothing. It is told, by an Event and in every ProviderHealth.
 
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{
     Api, Resource,
     runtime::{WatchStreamExt, watcher},
@@ -18,13 +18,26 @@ use crate::{
     events::Events,
 };
 
+/// What that means, for people.
+pub const MISSING: &str =
+    "what ran goes on, and nothing is removed; create it, with every entry that is wanted";
+
+/// What the watch tells.
+#[derive(Debug)]
+pub enum Told {
+    /// The ConfigMap is there, and says this.
+    Entries(ProviderEntries),
+    /// There is none.
+    Missing,
+}
+
 /// Tells what the ConfigMap says, at the start and at each change. `listed` is told once it is known whether
 /// there is one.
 pub async fn watch(
     cluster: &Cluster,
     name: &str,
     events: &Events,
-    apply: impl Fn(ProviderEntries),
+    tell: impl Fn(Told),
     listed: impl FnOnce(),
 ) {
     let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
@@ -36,20 +49,18 @@ pub async fn watch(
         match changes.try_next().await {
             Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => {
                 there = true;
-                apply(read(&found, events).await);
+                tell(Told::Entries(read(&found, events).await));
             }
             Ok(Some(watcher::Event::Delete(_))) => {
                 there = false;
-                warn!(
-                    config_map = name,
-                    "the providers ConfigMap was deleted; its entries go on as they are"
-                );
+                missing(cluster, name, events).await;
+                tell(Told::Missing);
             }
             Ok(Some(watcher::Event::Init)) => there = false,
             Ok(Some(watcher::Event::InitDone)) => {
                 if !there {
-                    let namespace = &cluster.namespace;
-                    warn!(config_map = name, namespace, "there is no providers ConfigMap yet; create it");
+                    missing(cluster, name, events).await;
+                    tell(Told::Missing);
                 }
                 if let Some(listed) = listed.take() {
                     listed();
@@ -61,6 +72,21 @@ pub async fn watch(
             }
         }
     }
+}
+
+async fn missing(cluster: &Cluster, name: &str, events: &Events) {
+    let namespace = &cluster.namespace;
+    let message = format!("there is no ConfigMap {namespace}/{name}: {MISSING}");
+    warn!(config_map = name, namespace, message, "the providers ConfigMap is missing");
+    let about = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("ConfigMap".to_owned()),
+        namespace: Some(namespace.clone()),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
+    };
+    let notice = Notice { warning: true, reason: "ProvidersMissing".to_owned(), message };
+    events.publish(&about, "ReadEntries", &notice).await;
 }
 
 async fn read(found: &ConfigMap, events: &Events) -> ProviderEntries {

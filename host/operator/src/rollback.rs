@@ -16,7 +16,7 @@ use crate::{
     revisions::Revisions,
 };
 
-/// A revision that is kept.
+/// A revision that is kept, or active.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
     /// Who it is; `since` is when it last became active.
@@ -27,6 +27,8 @@ pub struct Past {
     pub held: bool,
     /// The source offers it.
     pub offered: bool,
+    /// It can be rolled back to. What became active a moment ago is not kept yet, and what is too large never.
+    pub kept: bool,
 }
 
 /// What a rollback did.
@@ -89,16 +91,26 @@ impl RollbackError {
 /// Newest first.
 pub async fn history(client: Client, namespace: &str, entry: &EntryName) -> Result<Vec<Past>, RollbackError> {
     let (health, kept) = look(client, namespace, entry).await?;
+    Ok(past(health, kept))
+}
+
+fn past(health: ProviderHealth, kept: Vec<ActiveRevision>) -> Vec<Past> {
     let status = health.status.unwrap_or_default();
-    let active = status.active.map(|active| active.revision);
     let held = health.spec.hold.map(|hold| hold.revision);
-    let past = |about: ActiveRevision| Past {
-        active: active.as_ref() == Some(&about.revision),
+    let is_active = |about: &ActiveRevision| {
+        status.active.as_ref().is_some_and(|active| active.revision == about.revision)
+    };
+    let past = |about: ActiveRevision, kept: bool| Past {
+        active: is_active(&about),
         held: held.as_ref() == Some(&about.revision),
         offered: status.offered.as_ref() == Some(&about.revision),
+        kept,
         about,
     };
-    Ok(kept.into_iter().map(past).collect())
+    // It is kept only after calls go to it.
+    let unkept = status.active.clone().filter(|_| !kept.iter().any(&is_active));
+    let unkept = unkept.map(|about| past(about, false));
+    unkept.into_iter().chain(kept.into_iter().map(|about| past(about, true))).collect()
 }
 
 /// Goes back to `revision` (or what it begins with), or to the one before the active one.
@@ -180,12 +192,31 @@ fn hold(to: &str, offered: Option<&str>, active: Option<&str>, before: Option<&H
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ProviderHealthStatus;
 
     fn kept(revisions: &[&str]) -> Vec<ActiveRevision> {
         revisions
             .iter()
             .map(|r| ActiveRevision { revision: (*r).to_owned(), ..ActiveRevision::default() })
             .collect()
+    }
+
+    #[test]
+    fn what_is_active_is_shown_before_it_is_kept() {
+        let status = ProviderHealthStatus {
+            active: Some(ActiveRevision { revision: "ddd".to_owned(), ..ActiveRevision::default() }),
+            offered: Some("ddd".to_owned()),
+            ..ProviderHealthStatus::default()
+        };
+        let spec = crate::api::ProviderHealthSpec::default();
+        let health = ProviderHealth { status: Some(status), ..ProviderHealth::new("kubernetes", spec) };
+        let shown = |revisions: &[&str]| {
+            let past = past(health.clone(), kept(revisions));
+            past.into_iter().map(|past| (past.about.revision, past.active, past.kept)).collect::<Vec<_>>()
+        };
+        let of = |revision: &str, active, kept| (revision.to_owned(), active, kept);
+        assert_eq!(shown(&["ccc"]), [of("ddd", true, false), of("ccc", false, true)]);
+        assert_eq!(shown(&["ddd", "ccc"]), [of("ddd", true, true), of("ccc", false, true)]);
     }
 
     fn to(active: Option<&str>, asked: Option<&str>) -> Result<String, String> {

@@ -35,7 +35,7 @@ use crate::{
     kube_owners::KubeOwners,
     kube_store::KubeStore,
     modules::Modules,
-    providers,
+    providers::{self, Told},
     proxies::{self, Change},
     waiting::{Noting, Waiting},
 };
@@ -238,8 +238,17 @@ impl Operator {
                 known.listed();
                 readiness.send_modify(|readiness| readiness.entries = true);
             };
-            providers::watch(&cluster, &name, &events, |found| known.apply(found), listed).await;
+            let tell = |told| match told {
+                Told::Entries(found) => known.apply(found),
+                Told::Missing => known.missing(),
+            };
+            providers::watch(&cluster, &name, &events, tell, listed).await;
             "that watches the providers ConfigMap"
+        });
+        let known = Arc::clone(entries);
+        loops.spawn(async move {
+            known.take_over().await;
+            "that takes over ProviderHealths"
         });
         let (seen, mut told) = mpsc::channel(64);
         let cluster = self.cluster.clone();

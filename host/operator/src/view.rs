@@ -36,6 +36,8 @@ pub struct View {
     pub settled: bool,
     /// The entry is no longer in the ConfigMap.
     pub removed: bool,
+    /// The providers ConfigMap, while there is none.
+    pub missing: Option<String>,
 }
 
 impl View {

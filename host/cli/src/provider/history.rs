@@ -79,6 +79,7 @@ fn data(past: &Past) -> Value {
         "active": past.active,
         "held": past.held,
         "offered": past.offered,
+        "kept": past.kept,
         "name": about.name,
         "version": about.version,
         "digest": about.digest,
@@ -92,7 +93,12 @@ fn table(past: &[Past]) -> String {
     let head = ["REVISION", "", "PROVIDER", "VERSION", "DIGEST", "LAST ACTIVE", "SOURCE"].map(str::to_owned);
     let row = |past: &Past| {
         let about = &past.about;
-        let marks = [(past.active, "active"), (past.held, "held"), (past.offered, "offered")];
+        let marks = [
+            (past.active, "active"),
+            (past.held, "held"),
+            (past.offered, "offered"),
+            (!past.kept, "not kept yet"),
+        ];
         let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
         let since = about.since.as_ref().map_or_else(String::new, |since| since.0.to_string());
         // Enough of the digest to tell two apart; -o json has all of it.

@@ -24,7 +24,8 @@ pub enum Truth {
 }
 
 impl Truth {
-    fn as_str(self) -> &'static str {
+    /// As the API has it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",

@@ -134,6 +134,14 @@ impl Process {
         shown.await["status"]["active"]["revision"].as_str().unwrap().to_owned()
     }
 
+    /// Something that never ends, until something else has.
+    async fn beside<T>(&self, never: impl Future<Output = ()>, wanted: impl Future<Output = T>) -> T {
+        tokio::select! {
+            () = never => panic!("it ended"),
+            wanted = wanted => wanted,
+        }
+    }
+
     async fn kept(&self, count: usize) {
         self.shows(|_| {
             self.api.below("/api/v1/namespaces/system/configmaps/egress-revision-").len() == count
@@ -227,6 +235,21 @@ async fn a_start_whose_source_is_broken_takes_up_what_was_active_last() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_whose_module_is_gone_takes_up_what_ran_though_it_was_offered() {
+    let world = World::new("gone");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    drop(process);
+    std::fs::remove_file(world.dir.join("a.wasm")).unwrap();
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    process.shows(|_| process.active().is_some()).await;
+    assert_eq!(process.active(), Some(one));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_shows_what_the_last_process_showed_until_it_knows_better() {
     let world = World::new("restart");
     let process = world.start();
@@ -309,6 +332,57 @@ async fn a_removed_entry_is_no_longer_shown_and_still_serves_what_it_made() {
     process.apply(&text("a.wasm", "two"));
     process.active_after(None).await;
     assert!(process.entries.active(ENTRY).unwrap().listed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_was_removed_while_no_operator_ran_is_no_longer_shown() {
+    let world = World::new("retired");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    process.active_after(None).await;
+    drop(process);
+    let foreign = HEALTH.replace(ENTRY, "foreign");
+    world.api.put(&foreign, json!({ "metadata": { "name": "foreign" }, "spec": {} }));
+
+    let process = world.start();
+    let other = [("other".to_owned(), text("a.wasm", "one"))];
+    process.entries.apply(read_entries(other.iter().map(|(key, text)| (key, text))));
+    process.beside(process.entries.take_over(), process.shows(Value::is_null)).await;
+    process.shows(|_| world.api.object(&HEALTH.replace(ENTRY, "other")).is_some()).await;
+    assert!(world.api.object(&foreign).is_some(), "what others made stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_providers_config_map_what_ran_goes_on_before_and_after_a_restart() {
+    let world = World::new("unlisted");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    let listed = |health: &Value, wanted: &str| {
+        health["status"]["conditions"][1]["type"] == "Listed"
+            && health["status"]["conditions"][1]["status"] == wanted
+    };
+    process.shows(|health| listed(health, "True")).await;
+    process.entries.missing();
+    let health = process.shows(|health| listed(health, "False")).await;
+    let why = health["status"]["conditions"][1]["message"].as_str().unwrap();
+    assert!(why.contains("there is no ConfigMap system/egress-providers"), "{why}");
+    assert_eq!(process.active().as_ref(), Some(&one));
+    drop(process);
+
+    let process = world.start();
+    process.entries.missing();
+    process.beside(process.entries.take_over(), process.shows(|_| process.active().is_some())).await;
+    assert_eq!(process.active(), Some(one.clone()));
+    let health = process.shows(|health| health["status"]["active"]["revision"] == one.as_str()).await;
+    assert!(listed(&health, "False"), "{health:#}");
+
+    process.apply(&text("a.wasm", "two"));
+    process.active_after(Some(&one)).await;
+    process.shows(|health| listed(health, "True")).await;
+    process.entries.apply(read_entries([]));
+    process.shows(Value::is_null).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
