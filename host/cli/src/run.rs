@@ -77,6 +77,12 @@ pub struct Run {
     /// The longest that compiling one component may take
     #[arg(long, env = "EPO_COMPILE_TIME", value_name = "DURATION", default_value = "60s", value_parser = duration)]
     compile_time: Duration,
+    /// The most address space that compiling one component may take; it counts more than what is in use
+    #[arg(long, env = "EPO_COMPILE_MEMORY", value_name = "SIZE", default_value = "1Gi", value_parser = size)]
+    compile_memory: u64,
+    /// The largest component that is taken, unpacked
+    #[arg(long, env = "EPO_MODULE_BYTES", value_name = "SIZE", default_value = "64Mi", value_parser = size)]
+    module_bytes: u64,
     /// The process' name in Events [default: the host's]
     #[arg(long, env = "EPO_INSTANCE", value_name = "NAME", hide = true)]
     instance: Option<String>,
@@ -114,6 +120,8 @@ impl Run {
         let mut runtime = RuntimeConfig {
             cache_dir: Some(cache_dir.clone()),
             compile_time: self.compile_time,
+            compile_memory: self.compile_memory,
+            module_bytes: self.module_bytes,
             ..RuntimeConfig::default()
         };
         let program = std::env::current_exe()
@@ -204,9 +212,69 @@ fn duration(text: &str) -> Result<Duration, String> {
     positive.ok_or_else(|| "give a duration above zero, as 30s or 2m".to_owned())
 }
 
+/// Bytes, as Kubernetes writes them: a whole number, with Ki, Mi or Gi or without.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.strip_prefix(digits) {
+        Some("") => Some(1),
+        Some("Ki") => Some(1 << 10),
+        Some("Mi") => Some(1 << 20),
+        Some("Gi") => Some(1 << 30),
+        _ => None,
+    };
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+    let number: Option<u64> = digits.parse().ok().filter(|number| plain && *number > 0);
+    let bytes = number.zip(unit).and_then(|(number, unit): (u64, u64)| number.checked_mul(unit));
+    bytes.ok_or_else(|| "give a size above zero in bytes, as 64Mi or 1Gi".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use egress_runtime::Compile;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    #[test]
+    fn sizes_read_as_kubernetes_writes_them() {
+        assert_eq!(size("1Gi"), Ok(1 << 30));
+        assert_eq!(size("64Mi"), Ok(64 << 20));
+        assert_eq!(size("8Ki"), Ok(8192));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for bad in ["", "Mi", "0", "0Gi", "-1Mi", "+1Mi", "1.5Gi", "1G", "1gi", "1 Gi", "99999999999Gi"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_refusal_says_to_raise_has_a_flag() {
+        let flags = ["epo", "--compile-memory=2Gi", "--module-bytes=128Mi"];
+        let run = Program::try_parse_from(flags).unwrap().run;
+        assert_eq!((run.compile_memory, run.module_bytes), (2 << 30, 128 << 20));
+        let config = RuntimeConfig { compile_memory: run.compile_memory, ..RuntimeConfig::default() };
+        let Compile::Child { args, .. } =
+            CompileChild::command(PathBuf::from("epo"), std::path::Path::new("/cache"), &config)
+        else {
+            panic!("it compiles in a child");
+        };
+        assert!(args.contains(&"--memory=2147483648".to_owned()), "{args:?}");
+    }
+
+    #[test]
+    fn the_deployment_has_room_for_a_compile_beside_the_operator() {
+        let run = Program::try_parse_from(["epo"]).unwrap().run;
+        let deployment = include_str!("../../../deploy/base/deployment.yaml");
+        let limit = deployment.split("limits: { memory: ").nth(1).and_then(|rest| rest.split(' ').next());
+        let limit = size(limit.unwrap()).unwrap();
+        // With cgroup v2 whatever exceeds it ends the whole Pod.
+        assert!(limit >= run.compile_memory + (256 << 20), "{limit}");
+    }
 
     #[test]
     fn durations_read_as_people_write_them() {

@@ -122,7 +122,7 @@ fn too_slow(config: &RuntimeConfig) -> Refusal {
         "CompileTimeout",
         format!(
             "the component did not compile within {} ms, the limit on one compile; make it smaller, or raise \
-             the operator's limit on compile time",
+             the operator's limit on compile time (epo run --compile-time)",
             config.compile_time.as_millis()
         ),
     )
@@ -133,11 +133,15 @@ fn too_big(config: &RuntimeConfig, cause: &str) -> Refusal {
         "CompileMemory",
         format!(
             "the component did not compile in {} bytes of address space, the limit on one compile ({cause}); \
-             make it smaller, or raise the operator's limit on compile memory",
+             make it smaller, or raise the operator's limit on compile memory (epo run --compile-memory)",
             config.compile_memory
         ),
     )
 }
+
+/// An allocator that reserves a GiB ahead, and a thread with a heap of its own for each processor, would take
+/// up most of the child's limit, and more of it on a larger machine, before anything is compiled.
+const SMALL: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "64MiB"), ("RAYON_NUM_THREADS", "4")];
 
 /// Runs the child to its end, or to the limit; dropped, it kills it.
 async fn child(mut command: Command, config: &RuntimeConfig, module: &Module) -> Result<(), Refusal> {
@@ -145,7 +149,13 @@ async fn child(mut command: Command, config: &RuntimeConfig, module: &Module) ->
         refuse("CompileFailed", format!("{what}: {error}; is the operator's own program still in place?"))
     };
     // It needs nothing of the environment, and that may hold credentials.
-    command.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+        .env_clear()
+        .envs(SMALL)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| broken("can't start the compiling process", &error))?;
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
