@@ -1,7 +1,7 @@
 # Shared by the scripts beside it, which source it. A cluster called NAME keeps its state in $RUN and its
 # sockets in $SOCKETS.
 
-. ../lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 BIN=$LAB/k8s/bin
 IMAGES=$LAB/images
 KUBE_VERSION=1.36.3

@@ -1,6 +1,6 @@
 # Shared by the scripts beside it, which source it. A host called NAME keeps its state in $RUN.
 
-. ../lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 ROOT=$LAB/libvirt/root
 GUEST=$LAB/libvirt/guest.qcow2
 TINY=$LAB/libvirt/tiny.qcow2
