@@ -78,7 +78,7 @@ pub struct Run {
     #[arg(long, env = "EPO_COMPILE_TIME", value_name = "DURATION", default_value = "60s", value_parser = duration)]
     compile_time: Duration,
     /// The most address space that compiling one component may take; it counts more than what is in use
-    #[arg(long, env = "EPO_COMPILE_MEMORY", value_name = "SIZE", default_value = "1Gi", value_parser = size)]
+    #[arg(long, env = "EPO_COMPILE_MEMORY", value_name = "SIZE", default_value = "1536Mi", value_parser = size)]
     compile_memory: u64,
     /// The largest component that is taken, unpacked
     #[arg(long, env = "EPO_MODULE_BYTES", value_name = "SIZE", default_value = "64Mi", value_parser = size)]

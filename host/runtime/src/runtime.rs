@@ -75,7 +75,7 @@ impl Default for RuntimeConfig {
             cache_dir: None,
             compile: Compile::InProcess,
             compile_time: Duration::from_secs(60),
-            compile_memory: 1024 * 1024 * 1024,
+            compile_memory: 1536 * 1024 * 1024,
             module_bytes: 64 * 1024 * 1024,
             places: 512,
         }
