@@ -50,7 +50,7 @@ fn main_container(pod: &Value) -> &Value {
     &pod["status"]["containerStatuses"][0]
 }
 
-fn waits_for<'a>(pod: &'a Value) -> &'a str {
+fn waits_for(pod: &Value) -> &str {
     main_container(pod)["state"]["waiting"]["reason"].as_str().unwrap_or("")
 }
 
