@@ -56,8 +56,9 @@ impl Site {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        let namespace = format!("agree-{:06x}", seconds & 0xff_ffff);
+        // Two tests begin within one second.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let namespace = format!("agree-{:06x}", now.as_micros() & 0xff_ffff);
         let lend = |cluster: Value| {
             let grant = serde_json::from_value(json!({ "clusters": { "lab": cluster } })).unwrap();
             Arc::new(KubernetesCapability::new(&"agree".parse().unwrap(), grant, None).unwrap())
