@@ -10,6 +10,7 @@
 pub mod halt;
 pub mod host;
 pub mod kind;
+mod loaded;
 pub mod profile;
 pub mod promise;
 pub mod proxy;

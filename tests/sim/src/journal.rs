@@ -134,6 +134,12 @@ impl Journal {
         self.lock().clone()
     }
 
+    /// Another list that begins with what stands here.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { lines: Arc::new(Mutex::new(self.lines())) }
+    }
+
     /// For people, the line of this number pointed at.
     pub fn marked(&self, point: Option<u64>) -> String {
         let mut text = String::new();
