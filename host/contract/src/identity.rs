@@ -112,7 +112,18 @@ impl Installation {
         Self { id, hash }
     }
 
-    /// The identity as it is stored.
+    /// Known only by its hash, which stands in every name and mark: for tools, whom its identity is not told.
+    pub fn known_by(hash: &str) -> Result<Self, InvalidName> {
+        let legal = |byte: u8| matches!(byte, b'a'..=b'z' | b'2'..=b'7');
+        if hash.len() == INSTALLATION_HASH && hash.bytes().all(legal) {
+            Ok(Self { id: String::new(), hash: hash.to_owned() })
+        } else {
+            let (what, value) = ("an installation's hash", hash.to_owned());
+            Err(InvalidName { what, value, rule: "[a-z2-7]{6}" })
+        }
+    }
+
+    /// The identity as it is stored; empty if it is known only by its hash.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -223,6 +234,17 @@ mod tests {
         assert_ne!(first, one.instance_name("web", "another", 1));
         assert_ne!(first, Installation::new("two").instance_name("web", UID, 1));
         assert_eq!(first, Installation::new("one").instance_name("web", UID, 1));
+    }
+
+    #[test]
+    fn an_installation_known_by_its_hash_gives_the_same_names_and_marks() {
+        let (whole, known) =
+            (Installation::new("one"), Installation::known_by(Installation::new("one").hash()).unwrap());
+        assert_eq!(whole.instance_name("web", UID, 2), known.instance_name("web", UID, 2));
+        assert_eq!(whole.mark(UID, 2, "ns", "web"), known.mark(UID, 2, "ns", "web"));
+        for bad in ["", "abcde", "abcdefg", "ABCDEF", "abc1ef"] {
+            assert!(Installation::known_by(bad).unwrap_err().to_string().contains("[a-z2-7]{6}"), "{bad}");
+        }
     }
 
     #[test]

@@ -88,4 +88,4 @@ pub use refusal::{Refusal, Stage};
 pub use revision::{Revision, RevisionId};
 pub use runtime::{Compile, Runtime, RuntimeConfig, RuntimeError};
 pub use scrub::Scrubber;
-pub use slot::{Candidate, Lent, Slot};
+pub use slot::{Candidate, Described, Lent, Slot};

@@ -19,7 +19,7 @@ use crate::{
     operations::{Check, Configure, Describe},
     refusal::{Refusal, Stage},
     revision::{Revision, RevisionId},
-    slot::{Candidate, Slot},
+    slot::{Candidate, Described, Slot},
     state::Setup,
     telemetry,
 };
@@ -51,16 +51,23 @@ pub(crate) struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) async fn run(self) -> Result<Revision, Refusal> {
-        let linked = self.up_to_link().await?;
-        let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
+        let Revision { linked, description, places } = self.configured().await?;
         self.stage(Stage::Check, self.check(&linked, &places)).await?;
         Ok(Revision { linked, description, places })
     }
 
-    /// As far as a component goes without a config.
-    pub(crate) async fn describe(self) -> Result<Description, Refusal> {
+    /// As far as a candidate goes without any capability.
+    pub(crate) async fn configured(&self) -> Result<Revision, Refusal> {
         let linked = self.up_to_link().await?;
-        self.stage(Stage::Configure, self.description(&linked)).await
+        let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
+        Ok(Revision { linked, description, places })
+    }
+
+    /// As far as a component goes without a config.
+    pub(crate) async fn describe(self) -> Result<Described, Refusal> {
+        let linked = self.up_to_link().await?;
+        let description = self.stage(Stage::Configure, self.description(&linked)).await?;
+        Ok(Described { description, _compiled: linked.compiled })
     }
 
     async fn up_to_link(&self) -> Result<Linked, Refusal> {

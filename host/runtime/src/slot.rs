@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     capability::{Clock, Kubernetes},
+    compile::Compiled,
     limits::Limits,
     load::Load,
     locks::Locks,
@@ -46,6 +47,13 @@ pub struct Candidate {
     pub limits: Limits,
     /// Marks of an earlier operator that count as `legacy`: each a set of pairs that must all be there.
     pub legacy: Vec<Mark>,
+}
+
+/// Who a component says it is. As long as this lives, the same bytes need not be compiled again.
+pub struct Described {
+    /// Its words.
+    pub description: Description,
+    pub(crate) _compiled: Arc<Compiled>,
 }
 
 /// One provider entry.
@@ -114,8 +122,20 @@ impl Slot {
 
     /// Asks a candidate who it is, as tools do: its config need not please it, and it becomes nothing.
     pub async fn describe(&self, candidate: Candidate) -> Result<Description, Refusal> {
+        self.described(candidate).await.map(|described| described.description)
+    }
+
+    /// The same, for who goes on with the component.
+    pub async fn described(&self, candidate: Candidate) -> Result<Described, Refusal> {
         let id = RevisionId::of(&candidate);
         (Load { slot: self, candidate, id }).describe().await
+    }
+
+    /// Takes a candidate through the stages before `check`, as tools do that call it by hand: no capability is asked
+    /// for anything, and it becomes active nowhere.
+    pub async fn configured(&self, candidate: Candidate) -> Result<Revision, Refusal> {
+        let id = RevisionId::of(&candidate);
+        (Load { slot: self, candidate, id }).configured().await
     }
 
     /// What new calls go to.

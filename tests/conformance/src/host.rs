@@ -53,7 +53,6 @@ pub struct Host {
     watch: Watch,
     revision: Arc<Revision>,
     clock: Arc<dyn Clock>,
-    longest_rest: Duration,
 }
 
 /// How long to go on with what does not come about.
@@ -72,13 +71,8 @@ impl Default for Patience {
 }
 
 impl Host {
-    pub(crate) fn new(
-        watch: Watch,
-        revision: Arc<Revision>,
-        clock: Arc<dyn Clock>,
-        longest_rest: Duration,
-    ) -> Self {
-        Self { watch, revision, clock, longest_rest }
+    pub(crate) fn new(watch: Watch, revision: Arc<Revision>, clock: Arc<dyn Clock>) -> Self {
+        Self { watch, revision, clock }
     }
 
     /// Its eyes.
@@ -106,6 +100,7 @@ impl Host {
         let dead = |end| match end {
             End::Died => Halt::Died,
             End::Overran => Halt::Failed("a host was cut off between two calls".to_owned()),
+            End::Differs => Halt::Failed("a host answers from a recording".to_owned()),
         };
         let number = tokio::select! {
             biased;
@@ -118,7 +113,7 @@ impl Host {
             biased;
             answer = call => answer,
             end = self.watch.ended() => match end {
-                End::Died => return Err(Halt::Died),
+                End::Died | End::Differs => return Err(dead(end)),
                 // What the real host says of it.
                 End::Overran => Err(Error::transient("limit-time", format!("{export} reached its limit on time ({limit_ms} ms)"))),
             },
@@ -240,7 +235,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.clock.sleep(wait).await;
         }
         broken(format!("create is not done after {} calls", patience.steps))
     }
@@ -268,7 +263,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.clock.sleep(wait).await;
         }
         broken(format!("delete is not done after {} calls", patience.steps))
     }
@@ -339,7 +334,7 @@ impl Host {
                     None => return broken(format!("collecting {} failed: {}", item.name, failed(&error))),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.clock.sleep(wait).await;
         }
         broken(format!("collecting {} is not done after {MOST_STEPS} calls", item.name))
     }

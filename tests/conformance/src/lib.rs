@@ -6,16 +6,22 @@
 //! simulated backend time is virtual and every run is the same for one seed.
 //!
 //! No promise knows a kind of backend: it sees one through [`egress_sim::backend::Backend`].
+//!
+//! Beside the suite stands what tools call a provider with: single calls ([`session`]), what they asked of the host
+//! as a file ([`recording`]), and that file answered again ([`replay`](mod@replay)).
 
+pub mod call;
 pub mod halt;
 pub mod host;
 pub mod kind;
-mod loaded;
 pub mod profile;
 pub mod promise;
 pub mod proxy;
+pub mod recording;
+pub mod replay;
 pub mod report;
 mod scenario;
+pub mod session;
 pub mod sight;
 pub mod stage;
 mod suite;

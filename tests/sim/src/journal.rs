@@ -75,13 +75,44 @@ impl fmt::Display for Line {
     }
 }
 
+/// What happens to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// A call begins.
+    Begun,
+    /// It ended.
+    Ended,
+    /// A remark.
+    Remark,
+}
+
+type Onlooker = Arc<dyn Fn(News, &Line) + Send + Sync>;
+
 /// The list. Clones are the same list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Journal {
     lines: Arc<Mutex<Vec<Line>>>,
+    onlooker: Option<Onlooker>,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("lines", &self.lines).finish_non_exhaustive()
+    }
 }
 
 impl Journal {
+    /// An empty one that tells somebody of each line while it is written.
+    pub fn told(onlooker: impl Fn(News, &Line) + Send + Sync + 'static) -> Self {
+        Self { lines: Arc::default(), onlooker: Some(Arc::new(onlooker)) }
+    }
+
+    fn tell(&self, news: News, line: &Line) {
+        if let Some(onlooker) = &self.onlooker {
+            onlooker(news, line);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Line>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,13 +121,19 @@ impl Journal {
     pub fn begin(&self, line: Line) -> u64 {
         let mut lines = self.lock();
         let number = 1 + lines.iter().rev().map(|line| line.number).find(|number| *number > 0).unwrap_or(0);
-        lines.push(Line { number, ..line });
+        let line = Line { number, ..line };
+        lines.push(line.clone());
+        // Whoever looks on may be slow, or look into the journal.
+        drop(lines);
+        self.tell(News::Begun, &line);
         number
     }
 
     /// How it ended.
     pub fn end(&self, number: u64, outcome: impl Into<String>) {
-        self.change(number, |line| line.outcome = Some(outcome.into()));
+        if let Some(line) = self.change(number, |line| line.outcome = Some(outcome.into())) {
+            self.tell(News::Ended, &line);
+        }
     }
 
     /// What was made to go wrong in it.
@@ -104,15 +141,16 @@ impl Journal {
         self.change(number, |line| line.fault = Some(fault.into()));
     }
 
-    fn change(&self, number: u64, change: impl FnOnce(&mut Line)) {
-        if let Some(line) = self.lock().iter_mut().rev().find(|line| line.number == number) {
-            change(line);
-        }
+    fn change(&self, number: u64, change: impl FnOnce(&mut Line)) -> Option<Line> {
+        let mut lines = self.lock();
+        let line = lines.iter_mut().rev().find(|line| line.number == number)?;
+        change(line);
+        Some(line.clone())
     }
 
     /// Something that explains the calls around it.
     pub fn remark(&self, at: Duration, host: &str, text: impl Into<String>) {
-        self.lock().push(Line {
+        let remark = Line {
             number: 0,
             at,
             host: host.to_owned(),
@@ -121,7 +159,9 @@ impl Journal {
             effect: None,
             fault: None,
             outcome: None,
-        });
+        };
+        self.lock().push(remark.clone());
+        self.tell(News::Remark, &remark);
     }
 
     /// The number of the last call; 0 before the first.
@@ -134,10 +174,11 @@ impl Journal {
         self.lock().clone()
     }
 
-    /// Another list that begins with what stands here.
-    #[must_use]
-    pub fn copy(&self) -> Self {
-        Self { lines: Arc::new(Mutex::new(self.lines())) }
+    /// All that came after the call of this number.
+    pub fn after(&self, number: u64) -> Vec<Line> {
+        let lines = self.lock();
+        let from = lines.iter().rposition(|line| line.number == number).map_or(0, |at| at + 1);
+        lines.get(from..).unwrap_or_default().to_vec()
     }
 
     /// For people, the line of this number pointed at.
@@ -163,6 +204,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_looks_on_sees_a_call_begin_and_end() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sees = Arc::clone(&seen);
+        let journal = Journal::told(move |news, line| sees.lock().unwrap().push((news, line.to_string())));
+        let line = Line {
+            number: 0,
+            at: Duration::ZERO,
+            host: "a".to_owned(),
+            call: "kubernetes.get".to_owned(),
+            about: "home".to_owned(),
+            effect: Some(Effect::Read),
+            fault: None,
+            outcome: None,
+        };
+        let number = journal.begin(line);
+        journal.remark(Duration::ZERO, "a", "slow");
+        journal.end(number, "ok");
+        let seen = seen.lock().unwrap();
+        let news: Vec<News> = seen.iter().map(|(news, _)| *news).collect();
+        assert_eq!(news, [News::Begun, News::Remark, News::Ended]);
+        assert!(seen[2].1.ends_with("read  home -> ok"), "{seen:?}");
+    }
+
+    #[test]
     fn a_number_names_one_call_and_remarks_have_none() {
         let journal = Journal::default();
         let line = |call: &str, effect| Line {
@@ -181,6 +246,8 @@ mod tests {
         journal.fault(2, "timeout before");
         journal.end(2, "timeout");
         journal.end(1, "transient");
+        assert_eq!(journal.after(2), []);
+        assert_eq!(journal.after(1), journal.lines()[1..]);
         assert_eq!(
             journal.marked(Some(2)),
             "       1      1.500s a provider.create home -> transient\n              0.000s a the admin looks away\n\

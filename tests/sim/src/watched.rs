@@ -15,7 +15,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use egress_runtime::capability::Clock;
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -24,9 +23,13 @@ use crate::{
     fault::{Fault, Plan, When},
     journal::{Effect, Journal, Line},
     recording::{Answer, Exchange, Recorder},
+    replay::Player,
 };
 
+mod clock;
 mod kubernetes;
+#[cfg(test)]
+mod tests;
 
 /// What a capability answers, as far as this wrapper must know it.
 pub trait Said: Sized + Send {
@@ -46,6 +49,8 @@ pub trait Said: Sized + Send {
 pub trait Failing: Said {
     /// What the real capability answers when this goes wrong; none where it does not make a call fail.
     fn of(fault: &Fault, when: When, place: &str) -> Option<Self>;
+    /// What it answers when the grant does not reach there.
+    fn denied(place: &str, why: &str) -> Self;
 }
 
 /// One call of a capability.
@@ -70,6 +75,21 @@ pub enum End {
     Died,
     /// The call took longer than it may, and the host cut it off.
     Overran,
+    /// Something else was asked than the recording has an answer for.
+    Differs,
+}
+
+/// What a watch does beside writing the journal.
+#[derive(Clone, Default)]
+pub struct Beside {
+    /// What goes wrong.
+    pub plan: Plan,
+    /// Keeps what is said.
+    pub recorder: Option<Recorder>,
+    /// Answers, instead of the capability.
+    pub player: Option<Player>,
+    /// Whether every write is denied.
+    pub read_only: bool,
 }
 
 /// One host's eyes. Clones are the same host's.
@@ -81,10 +101,9 @@ pub struct Watch {
 struct Inner {
     host: String,
     journal: Journal,
-    plan: Plan,
+    beside: Beside,
     clock: Arc<dyn Clock>,
     began_ms: u64,
-    recorder: Option<Recorder>,
     /// While a host loads a component, what it asks is not part of the run.
     silent: AtomicBool,
     state: Mutex<State>,
@@ -102,28 +121,23 @@ struct State {
 impl Watch {
     /// Of a host of this name, which shares journal, plan and clock with others.
     pub fn new(host: &str, journal: Journal, plan: Plan, clock: Arc<dyn Clock>) -> Self {
+        Self::with(host, journal, clock, Beside { plan, ..Beside::default() })
+    }
+
+    /// The same, with more to do.
+    pub fn with(host: &str, journal: Journal, clock: Arc<dyn Clock>, beside: Beside) -> Self {
         let began_ms = clock.monotonic_ms();
         let inner = Inner {
             host: host.to_owned(),
             journal,
-            plan,
+            beside,
             clock,
             began_ms,
-            recorder: None,
             silent: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// The same, keeping what is said.
-    pub fn recording(host: &str, journal: Journal, clock: Arc<dyn Clock>, recorder: Recorder) -> Self {
-        let Self { inner } = Self::new(host, journal, Plan::default(), clock);
-        match Arc::try_unwrap(inner) {
-            Ok(inner) => Self { inner: Arc::new(Inner { recorder: Some(recorder), ..inner }) },
-            Err(inner) => Self { inner },
-        }
     }
 
     /// The host's name.
@@ -160,7 +174,7 @@ impl Watch {
 
     /// What a page may hold where so much was asked for; 0 leaves it to the backend.
     fn page(&self, asked: u32) -> u32 {
-        match (self.inner.plan.page(), asked) {
+        match (self.inner.beside.plan.page(), asked) {
             (None, asked) => asked,
             (Some(most), 0) => most,
             (Some(most), asked) => asked.min(most),
@@ -231,7 +245,7 @@ impl Watch {
     /// A provider's call begins: it has a number as host calls have, and the host may die before it.
     pub async fn begin(&self, export: &str, about: String) -> u64 {
         let number = self.inner.journal.begin(self.line(format!("provider.{export}"), about, None));
-        if self.inner.plan.stops(number) {
+        if self.inner.beside.plan.stops(number) {
             self.stop(number).await;
         }
         self.die_if(number, When::Before).await;
@@ -245,7 +259,7 @@ impl Watch {
     }
 
     async fn die_if(&self, number: u64, side: When) {
-        if let Some((when, fault @ Fault::Death)) = self.inner.plan.of(number, "")
+        if let Some((when, fault @ Fault::Death)) = self.inner.beside.plan.of(number, "")
             && when == side
         {
             self.inner.journal.fault(number, format!("{} {}", fault.as_str(), side.as_str()));
@@ -260,40 +274,57 @@ impl Watch {
         request: impl FnOnce() -> Value,
         effect: impl Future<Output = Result<T, F>>,
     ) -> Result<T, F> {
-        if self.inner.silent.load(Ordering::SeqCst) {
+        let Call { capability, function, place, about, effect: kind } = call;
+        let beside = &self.inner.beside;
+        let denied = beside.read_only && kind == Effect::Write && beside.player.is_none();
+        if self.inner.silent.load(Ordering::SeqCst) && !denied {
             return effect.await;
         }
-        let Call { capability, function, place, about, effect: kind } = call;
         let ended = self.state().end;
         if let Some(end) = ended {
             return self.end(end).await;
         }
         let about = if about.is_empty() { place.to_owned() } else { format!("{place} {about}") };
-        let line = self.line(format!("{capability}.{function}"), about, Some(kind));
+        let line = self.line(format!("{capability}.{function}"), about.clone(), Some(kind));
         let number = self.inner.journal.begin(line);
-        let request = self.inner.recorder.as_ref().map(|_| request());
-        if self.inner.plan.stops(number) {
+        let asked = (beside.recorder.is_some() || beside.player.is_some()).then(|| Exchange {
+            number,
+            at_ms: 0,
+            capability: capability.to_owned(),
+            function: function.to_owned(),
+            about,
+            request: request(),
+            more: 0,
+            answer: Answer::Answer(Value::Null),
+        });
+        if beside.plan.stops(number) {
             self.stop(number).await;
         }
-        let outcome = self.through(number, place, effect).await;
+        let outcome = match &beside.player {
+            Some(player) => match asked.clone().and_then(|asked| player.answer(asked)) {
+                Some(outcome) => outcome,
+                None => {
+                    self.inner.journal.end(number, "not as recorded");
+                    return self.end(End::Differs).await;
+                }
+            },
+            None if denied => {
+                self.inner.journal.fault(number, "read-only");
+                Err(F::denied(place, "this call may only read"))
+            }
+            None => self.through(number, place, effect).await,
+        };
         let said = match &outcome {
             Ok(answer) => answer.outcome(),
             Err(failure) => failure.outcome(),
         };
         self.inner.journal.end(number, said);
-        if let (Some(recorder), Some(request)) = (&self.inner.recorder, request) {
+        if let (Some(recorder), Some(asked)) = (&beside.recorder, asked) {
             let answer = match &outcome {
                 Ok(answer) => Answer::Answer(answer.to_json()),
                 Err(failure) => Answer::Failure(failure.to_json()),
             };
-            recorder.keep(Exchange {
-                number,
-                at_ms: u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX),
-                capability: capability.to_owned(),
-                function: function.to_owned(),
-                request,
-                answer,
-            });
+            recorder.keep(Exchange { at_ms: millis(self.elapsed()), answer, ..asked });
         }
         self.in_time().await;
         outcome
@@ -306,7 +337,7 @@ impl Watch {
         place: &str,
         effect: impl Future<Output = Result<T, F>>,
     ) -> Result<T, F> {
-        let Some((when, fault)) = self.inner.plan.of(number, place) else { return effect.await };
+        let Some((when, fault)) = self.inner.beside.plan.of(number, place) else { return effect.await };
         self.inner.journal.fault(number, format!("{} {}", fault.as_str(), when.as_str()));
         let happened = match (when, &fault) {
             (_, Fault::Slow(time)) => {
@@ -371,162 +402,6 @@ impl<C: ?Sized> Watched<C> {
     }
 }
 
-/// Time as one host's guests see it: what they sleep is part of the run.
-#[async_trait]
-impl Clock for Watched<dyn Clock> {
-    fn now_ms(&self) -> u64 {
-        self.inner.now_ms()
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.inner.monotonic_ms()
-    }
-
-    async fn sleep(&self, time: Duration) {
-        if !self.watch.inner.silent.load(Ordering::SeqCst) {
-            self.watch.remark(format!("  clock.sleep {} ms", time.as_millis()));
-        }
-        self.inner.sleep(time).await;
-        self.watch.in_time().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicU32;
-
-    use egress_runtime::capability::KubernetesFailure;
-    use serde_json::json;
-
-    use super::*;
-    use crate::{clock::VirtualClock, fault::Point, recording::Redactor};
-
-    struct Host {
-        watch: Watch,
-        plan: Plan,
-        clock: VirtualClock,
-        effects: AtomicU32,
-    }
-
-    impl Host {
-        fn new() -> Self {
-            let (plan, clock) = (Plan::default(), VirtualClock::default());
-            let watch = Watch::new("a", Journal::default(), plan.clone(), Arc::new(clock.clone()));
-            Self { watch, plan, clock, effects: AtomicU32::new(0) }
-        }
-
-        async fn call(&self) -> Result<Value, KubernetesFailure> {
-            let call = Call {
-                capability: "kubernetes",
-                function: "get",
-                place: "home",
-                about: "v1/pods a/b".to_owned(),
-                effect: Effect::Read,
-            };
-            let effect = async {
-                self.effects.fetch_add(1, Ordering::SeqCst);
-                Ok(json!({ "is": "there" }))
-            };
-            self.watch.call(call, || json!({ "cluster": "home" }), effect).await
-        }
-
-        fn effects(&self) -> u32 {
-            self.effects.load(Ordering::SeqCst)
-        }
-
-        fn at(&self, number: u64, when: When, fault: Fault) {
-            self.plan.at(Point { number, when }, fault);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_fault_stands_on_its_side_of_the_effect() {
-        for fault in Fault::failures() {
-            for when in When::BOTH {
-                let host = Host::new();
-                host.at(1, when, fault.clone());
-                let answer = host.call().await;
-                assert_eq!(host.effects(), u32::from(when == When::After), "{fault:?} {when:?}");
-                assert!(answer.is_err() || fault == Fault::Garbage, "{fault:?}: {answer:?}");
-                assert_eq!(host.call().await.unwrap(), json!({ "is": "there" }));
-                let journal = host.watch.journal().to_string();
-                assert!(
-                    journal.contains(&format!("!! {} {} -> ", fault.as_str(), when.as_str())),
-                    "{journal}"
-                );
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn a_dead_host_never_hears_an_answer_again() {
-        for when in When::BOTH {
-            let host = Host::new();
-            host.at(1, when, Fault::Death);
-            for _ in 0..2 {
-                let end = tokio::select! {
-                    biased;
-                    answer = host.call() => panic!("{answer:?}"),
-                    end = host.watch.ended() => end,
-                };
-                assert_eq!(end, End::Died);
-                host.watch.revive();
-            }
-            assert_eq!(host.effects(), u32::from(when == When::After), "the second call never began");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_host_stops_where_it_is_told_and_goes_on_when_it_is_let() {
-        let host = Host::new();
-        host.plan.stop_before(2);
-        host.call().await.unwrap();
-        let mut call = Box::pin(host.call());
-        tokio::select! {
-            biased;
-            answer = &mut call => panic!("{answer:?}"),
-            number = host.watch.stopped() => assert_eq!(number, 2),
-        }
-        assert_eq!(host.effects(), 1);
-        host.watch.let_on();
-        call.await.unwrap();
-        assert_eq!(host.effects(), 2);
-    }
-
-    #[tokio::test]
-    async fn a_call_beyond_its_time_is_cut_off_and_the_host_goes_on() {
-        let host = Host::new();
-        host.watch.bound(Some(Duration::from_secs(60)));
-        host.at(1, When::Before, Fault::Slow(Duration::from_secs(61)));
-        let end = tokio::select! {
-            biased;
-            answer = host.call() => panic!("{answer:?}"),
-            end = host.watch.ended() => end,
-        };
-        assert_eq!((end, host.clock.elapsed()), (End::Overran, Duration::from_secs(61)));
-        host.watch.revive();
-        host.watch.bound(None);
-        host.call().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_recording_keeps_what_the_guest_was_told() {
-        let host = Host::new();
-        let recorder = Recorder::new(Redactor::default());
-        let clock = Arc::new(host.clock.clone());
-        let watch = Watch::recording("a", Journal::default(), clock, recorder.clone());
-        let host = Host { watch, ..host };
-        host.call().await.unwrap();
-        let [exchange] = &recorder.exchanges()[..] else { panic!("{:?}", recorder.exchanges()) };
-        assert_eq!(exchange.answer, Answer::Answer(json!({ "is": "there" })));
-        assert_eq!((exchange.capability.as_str(), exchange.function.as_str()), ("kubernetes", "get"));
-    }
-
-    #[test]
-    fn answers_and_failures_come_back_from_a_recording() {
-        for fault in Fault::failures() {
-            let failure = KubernetesFailure::of(&fault, When::Before, "home").unwrap();
-            assert_eq!(KubernetesFailure::from_json(&failure.to_json()).unwrap(), failure);
-        }
-    }
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

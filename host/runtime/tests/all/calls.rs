@@ -13,6 +13,16 @@ use crate::{
 };
 
 #[tokio::test]
+async fn a_component_that_is_called_by_hand_asks_nobody_before_and_becomes_nothing() {
+    let (slot, cluster) = (slot(), Arc::new(Cluster::default()));
+    let revision = slot.configured(candidate_at(cluster.clone(), json!({}))).await.unwrap();
+    assert_eq!((revision.places(), cluster.calls()), (&["home".to_owned()][..], 0));
+    assert!(slot.active().is_none());
+    assert!(revision.check("home").await.unwrap().ready);
+    assert!(cluster.calls() > 0);
+}
+
+#[tokio::test]
 async fn an_instance_comes_and_goes() {
     let cluster = Arc::new(Cluster::default());
     let revision = slot().load(candidate_at(cluster.clone(), json!({ "steps": 2 }))).await.unwrap();

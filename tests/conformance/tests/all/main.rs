@@ -7,6 +7,4 @@ mod kubernetes;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]
-mod real;
-#[cfg(test)]
 mod support;

@@ -178,6 +178,18 @@ impl Failing for KubernetesFailure {
             (Fault::Slow(_) | Fault::Death, _) => return None,
         })
     }
+
+    fn denied(place: &str, why: &str) -> Self {
+        Self {
+            kind: Kind::Denied,
+            code: 0,
+            reason: String::new(),
+            message: format!("cluster {place}: {why}"),
+            details: json!({}),
+            retry_after: None,
+            sent: false,
+        }
+    }
 }
 
 fn call<'a>(function: &'static str, place: &'a str, effect: Effect, about: String) -> Call<'a> {

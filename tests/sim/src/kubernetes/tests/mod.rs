@@ -2,13 +2,12 @@
 
 mod laws;
 mod lists;
-mod others;
 mod pods;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_runtime::capability::{
-    Access, Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, Resource,
+    Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, Resource,
 };
 use serde_json::{Value, json};
 
