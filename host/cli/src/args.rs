@@ -24,7 +24,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed
-  2  wrong usage; provider test: could not run
+  2  wrong usage; provider test, call, replay, bench and diff: could not run
   3  refused: a component, a config or an entry did not pass
   4  not reachable: there is no such cluster, or it does not answer";
 
@@ -58,4 +58,14 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn no_two_arguments_of_a_command_have_one_name() {
+        super::Cli::command().debug_assert();
+    }
 }

@@ -21,6 +21,15 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// The kubeconfigs that these words may mean.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match (&self.kubeconfig, std::env::var_os("KUBECONFIG")) {
+            (Some(path), _) => vec![path.clone()],
+            (None, Some(paths)) => std::env::split_paths(&paths).collect(),
+            (None, None) => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+        }
+    }
+
     /// For a command that asks once and ends.
     pub async fn client(&self) -> Result<Client, Failure> {
         setup::tls()?;

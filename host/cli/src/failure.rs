@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use egress_contract::Fault;
+use egress_contract::{EntryName, Fault};
 use egress_operator::{OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError};
 use egress_runtime::{Refusal, RuntimeError};
 use provider_encode::EncodeError;
@@ -27,6 +27,9 @@ pub enum Failure {
     /// A file, or `-` for the standard input.
     #[error("can't read {}: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// A file that is to be written.
+    #[error("can't write {}: {source}; give another path", .path.display())]
+    Write { path: PathBuf, source: io::Error },
     /// The standard output.
     #[error("can't write to the standard output: {0}")]
     Output(io::Error),
@@ -48,6 +51,12 @@ pub enum Failure {
     /// An entry can't be read.
     #[error("{}: {}{}", .path.display(), .invalid.message, listed(&.invalid.faults))]
     Entry { path: PathBuf, invalid: InvalidEntry },
+    /// What an entry's grants name can't be lent.
+    #[error("entry {entry} can't be lent what it is granted:{}", lines(.faults))]
+    Grants { entry: EntryName, faults: Vec<Fault> },
+    /// A recording can't be read, or is none.
+    #[error("{}: {why}", .path.display())]
+    Recording { path: PathBuf, why: String },
     /// There is no cluster, or it does not answer.
     #[error("{0}")]
     Unreachable(String),
@@ -108,6 +117,8 @@ impl Failure {
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
             Self::Orphans(error) if error.is_unreachable() => UNREACHABLE,
             Self::Read { .. }
+            | Self::Write { .. }
+            | Self::Recording { .. }
             | Self::Output(_)
             | Self::Found(_)
             | Self::Render(_)
@@ -118,7 +129,9 @@ impl Failure {
             | Self::Rollback(_)
             | Self::Orphans(_) => 1,
             Self::Compile(error) => error.exit_code(),
-            Self::Refused { .. } | Self::Entry { .. } | Self::TooLarge { .. } => REFUSED,
+            Self::Refused { .. } | Self::Entry { .. } | Self::Grants { .. } | Self::TooLarge { .. } => {
+                REFUSED
+            }
         })
     }
 }
@@ -127,6 +140,10 @@ impl Failure {
 fn listed(faults: &[Fault]) -> String {
     match faults {
         [] | [_] => String::new(),
-        several => several.iter().map(|fault| format!("\n  {fault}")).collect(),
+        several => lines(several),
     }
+}
+
+fn lines(faults: &[Fault]) -> String {
+    faults.iter().map(|fault| format!("\n  {fault}")).collect()
 }

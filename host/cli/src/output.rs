@@ -19,6 +19,25 @@ pub enum Format {
     Yaml,
 }
 
+/// How a tool's findings are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TextOrJson {
+    /// For people
+    #[default]
+    Text,
+    /// For programs
+    Json,
+}
+
+impl From<TextOrJson> for Format {
+    fn from(format: TextOrJson) -> Self {
+        match format {
+            TextOrJson::Text => Self::Table,
+            TextOrJson::Json => Self::Json,
+        }
+    }
+}
+
 /// Prints the data, or what `table` makes of it.
 pub fn print_as<T: Serialize>(
     format: Format,

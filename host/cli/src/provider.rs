@@ -1,13 +1,20 @@
 //! `epo provider ...`: a component's way from an empty folder to a cluster.
 
+mod bench;
 mod build;
+mod call;
 mod configmap;
+mod diff;
+mod entry;
 mod history;
 mod inspect;
+mod life;
 mod new;
 mod nothing;
+mod replay;
 mod test;
 mod validate;
+mod world;
 
 use std::{
     io::Read,
@@ -32,6 +39,14 @@ pub enum ProviderCommand {
     Validate(validate::Validate),
     /// Try a component against the whole contract, at every point where a host can die
     Test(test::Test),
+    /// Call a component's exports by hand, at a simulated backend or at an entry's real one
+    Call(Box<call::CallCommand>),
+    /// Answer recorded host calls again, and show what a component asks otherwise
+    Replay(replay::Replay),
+    /// Measure what a component's calls cost, beside another's
+    Bench(bench::Bench),
+    /// Compare two components: what they ask for, and what they do
+    Diff(diff::Diff),
     /// Write the ConfigMap that carries a component into a cluster
     #[command(name = "configmap")]
     ConfigMap(configmap::ConfigMapCommand),
@@ -48,6 +63,10 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
         ProviderCommand::Inspect(command) => command.run(),
         ProviderCommand::Validate(command) => command.run(),
         ProviderCommand::Test(command) => command.run(),
+        ProviderCommand::Call(command) => command.run(),
+        ProviderCommand::Replay(command) => command.run(),
+        ProviderCommand::Bench(command) => command.run(),
+        ProviderCommand::Diff(command) => command.run(),
         ProviderCommand::ConfigMap(command) => command.run(),
         ProviderCommand::History(command) => command.run(),
         ProviderCommand::Rollback(command) => command.run(),
@@ -69,7 +88,7 @@ fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// A component's file, or `-` for the standard input.
-#[derive(clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct ComponentFile {
     /// The component: plain, gzip or zstd; `-` reads the standard input
     #[arg(value_name = "FILE")]
@@ -77,6 +96,11 @@ pub struct ComponentFile {
 }
 
 impl ComponentFile {
+    /// For commands that take several.
+    fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     fn path(&self) -> &Path {
         &self.path
     }

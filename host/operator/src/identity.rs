@@ -131,7 +131,8 @@ pub async fn establish(cluster: &Cluster, watch: &[String]) -> Result<Identity, 
     Ok(Identity { installation: Installation::new(id), cluster: here })
 }
 
-async fn kube_system(cluster: &Cluster) -> Result<String, IdentityError> {
+/// What tells clusters apart.
+pub(crate) async fn kube_system(cluster: &Cluster) -> Result<String, IdentityError> {
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let found = call(namespaces.get("kube-system")).await;
     let found = found.map_err(|cause| failed("read Namespace kube-system".to_owned(), cause))?;

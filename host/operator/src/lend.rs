@@ -9,12 +9,23 @@ use egress_capabilities::{HomeCluster, KubernetesCapability};
 use egress_contract::{EntryName, Fault};
 use egress_runtime::{Lent, capability::Kubernetes};
 
-use crate::config::{Grants, Settings};
+use crate::{
+    cluster::Cluster,
+    config::{Grants, Settings},
+    identity::{self, IdentityError},
+};
+
+/// What `operator: true` in a grant means: the cluster that this reaches.
+pub async fn home(config: kube::Config) -> Result<HomeCluster, IdentityError> {
+    let failed = |cause| IdentityError::Call { what: "use the cluster's configuration".to_owned(), cause };
+    let cluster = Cluster::new(config.clone(), String::new()).map_err(failed)?;
+    Ok(HomeCluster { config, uid: identity::kube_system(&cluster).await? })
+}
 
 /// Makes capabilities for one entry, and keeps the last ones.
 pub struct Lender {
     entry: EntryName,
-    home: HomeCluster,
+    home: Option<HomeCluster>,
     last: Option<Made>,
 }
 
@@ -26,8 +37,8 @@ struct Made {
 }
 
 impl Lender {
-    /// For this entry; `home` is the cluster that holds the Proxies.
-    pub fn new(entry: EntryName, home: HomeCluster) -> Self {
+    /// For this entry; `home` is the cluster that holds the Proxies, where there is one.
+    pub fn new(entry: EntryName, home: Option<HomeCluster>) -> Self {
         Self { entry, home, last: None }
     }
 
@@ -47,7 +58,7 @@ impl Lender {
         let kubernetes = match settings.grants.kubernetes.clone() {
             None => None,
             Some(grant) => {
-                let made = KubernetesCapability::new(&self.entry, grant, Some(self.home.clone()));
+                let made = KubernetesCapability::new(&self.entry, grant, self.home.clone());
                 let made = made.map_err(below_grant)?.with_limits(size(request_bytes), size(response_bytes));
                 Some(Arc::new(made) as Arc<dyn Kubernetes>)
             }

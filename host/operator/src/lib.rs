@@ -16,7 +16,7 @@ mod health;
 mod identity;
 mod kube_owners;
 mod kube_store;
-mod lend;
+pub mod lend;
 mod modules;
 pub mod orphans;
 mod providers;

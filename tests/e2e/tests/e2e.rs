@@ -11,8 +11,6 @@ mod capability;
 #[cfg(test)]
 mod collect;
 #[cfg(test)]
-mod conformance;
-#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod kills;
@@ -20,6 +18,8 @@ mod kills;
 mod lifecycle;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod recording;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]

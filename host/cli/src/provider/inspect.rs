@@ -151,7 +151,7 @@ impl Report {
 }
 
 /// What an import lets a component do, for whoever decides on its grants.
-fn allows(interface: &str) -> &'static str {
+pub fn allows(interface: &str) -> &'static str {
     let name = interface.split('@').next().unwrap_or(interface);
     match name.strip_prefix("egress:provider/") {
         Some("context") => "read its own config and whose mark an instance bears",

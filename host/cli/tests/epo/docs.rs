@@ -77,3 +77,18 @@ fn the_sample_entry_is_one_that_would_be_taken_up() {
     let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
     assert!(said.contains("would be taken up"), "{said}");
 }
+
+#[test]
+fn the_page_on_tools_shows_commands_and_options_that_there_are() {
+    let page = std::fs::read_to_string(workspace().join("docs/provider-tools.md")).unwrap();
+    let page = page.replace("\\\n", " ");
+    let commands: Vec<&str> =
+        page.lines().filter_map(|line| line.trim_start().strip_prefix("epo provider ")).collect();
+    assert!(commands.len() >= 8, "{commands:?}");
+    for words in commands.iter().map(|command| command.split_whitespace().collect::<Vec<_>>()) {
+        let help = run(&["provider", words[0], "--help"]).well();
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            assert!(help.contains(option), "{option} is no option of epo provider {}", words[0]);
+        }
+    }
+}

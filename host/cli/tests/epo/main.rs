@@ -20,6 +20,12 @@ mod look;
 #[cfg(test)]
 mod new;
 #[cfg(test)]
+#[expect(dead_code, reason = "the capability's own tests use all of it")]
+#[path = "../../../capabilities/tests/script/mod.rs"]
+mod script;
+#[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod tools;
 #[cfg(test)]
 mod validate;

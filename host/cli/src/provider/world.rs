@@ -1,0 +1,107 @@
+//! What stands behind the capabilities of a component that is called by hand: a simulation, or what its entry's
+//! grants reach.
+
+use std::sync::Arc;
+
+use egress_conformance::{
+    halt::Halt,
+    kind::{Kind, World, kubernetes::SimulatedKubernetes},
+};
+use egress_operator::lend::{self, Lender};
+use egress_runtime::{
+    Lent,
+    capability::{Clock, SystemClock},
+};
+use egress_sim::watched::{Watch, Watched};
+
+use super::entry::Subject;
+use crate::{cluster::ClusterArgs, failure::Failure, setup};
+
+/// See the module.
+pub enum Behind {
+    /// A backend of its own, in virtual time.
+    Simulated(World),
+    /// What the grants reach.
+    Real(Lent, Arc<dyn Clock>),
+}
+
+impl Behind {
+    /// A simulated backend; the seed decides whatever it draws.
+    pub async fn simulated(subject: &Subject, seed: u64) -> Result<Self, Failure> {
+        let kind = SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?);
+        kind.world(seed).await.map(Self::Simulated).map_err(unprepared)
+    }
+
+    /// What the entry's grants reach; `home` is what `operator: true` in them stands for.
+    pub async fn real(subject: &Subject, home: &ClusterArgs) -> Result<Self, Failure> {
+        setup::tls()?;
+        let granted = subject.settings.grants.kubernetes.iter().flat_map(|grant| grant.clusters.values());
+        let home = match granted.into_iter().any(|cluster| cluster.operator) {
+            true => {
+                let reached = lend::home(home.config().await?).await;
+                Some(reached.map_err(|error| Failure::Unreachable(error.to_string()))?)
+            }
+            false => None,
+        };
+        let lent = Lender::new(subject.entry.clone(), home).lend(&subject.settings);
+        let lent = lent.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })?;
+        Ok(Self::Real(lent, Arc::new(SystemClock::default())))
+    }
+
+    /// Its time.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        match self {
+            Self::Simulated(world) => Arc::clone(&world.clock),
+            Self::Real(_, clock) => Arc::clone(clock),
+        }
+    }
+
+    /// What it lends, under the eyes of a watch.
+    pub fn lend(&self, watch: &Watch) -> Lent {
+        match self {
+            Self::Simulated(world) => (world.lend)(watch),
+            Self::Real(lent, clock) => {
+                let kubernetes = lent.kubernetes.clone();
+                Lent {
+                    kubernetes: kubernetes.map(|api| Arc::new(Watched::new(watch.clone(), api)) as Arc<_>),
+                    clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(clock)))),
+                }
+            }
+        }
+    }
+
+    /// For people, and for recordings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Simulated(_) => "simulated",
+            Self::Real(..) => "real",
+        }
+    }
+
+    /// What there is at a simulated backend.
+    pub async fn inventory(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Simulated(world) => {
+                let things = world.backend.inventory().await.ok()?;
+                Some(things.iter().map(ToString::to_string).collect())
+            }
+            Self::Real(..) => None,
+        }
+    }
+
+    /// A namespace for Proxies that nobody gave one.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Simulated(World { namespaces: [namespace, _], .. }) => namespace,
+            Self::Real(..) => "default",
+        }
+    }
+}
+
+fn unprepared(halt: Halt) -> Failure {
+    let why = match halt {
+        Halt::Broken(why) | Halt::Skipped(why) | Halt::Failed(why) => why,
+        Halt::Died => "its host died".to_owned(),
+    };
+    Failure::Setup(format!("the simulated backend can't be prepared: {why}"))
+}
