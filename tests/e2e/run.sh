@@ -21,7 +21,7 @@ if [ $# = 0 ]; then
   # What crates try of their own on an API server, while no operator runs there.
   KUBECONFIG=$ADMIN cargo test --locked --workspace --lib -- --ignored tests::real
   say "asking the real API server what the simulated one is asked"
-  KUBECONFIG=$ADMIN cargo test --locked --workspace --test agreement -- --ignored --nocapture
+  KUBECONFIG=$ADMIN cargo test --locked --workspace --test agreement -- --ignored --nocapture --test-threads 1
 fi
 export LAB=$ADMIN KUBECTL=$BIN/kubectl
 # Three at once: most of a test is waiting.

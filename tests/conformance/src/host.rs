@@ -53,6 +53,7 @@ pub struct Host {
     watch: Watch,
     revision: Arc<Revision>,
     clock: Arc<dyn Clock>,
+    longest_rest: Duration,
 }
 
 /// How long to go on with what does not come about.
@@ -71,8 +72,13 @@ impl Default for Patience {
 }
 
 impl Host {
-    pub(crate) fn new(watch: Watch, revision: Arc<Revision>, clock: Arc<dyn Clock>) -> Self {
-        Self { watch, revision, clock }
+    pub(crate) fn new(
+        watch: Watch,
+        revision: Arc<Revision>,
+        clock: Arc<dyn Clock>,
+        longest_rest: Duration,
+    ) -> Self {
+        Self { watch, revision, clock, longest_rest }
     }
 
     /// Its eyes.
@@ -235,7 +241,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait).await;
+            self.clock.sleep(wait.min(self.longest_rest)).await;
         }
         broken(format!("create is not done after {} calls", patience.steps))
     }
@@ -263,7 +269,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait).await;
+            self.clock.sleep(wait.min(self.longest_rest)).await;
         }
         broken(format!("delete is not done after {} calls", patience.steps))
     }
@@ -334,7 +340,7 @@ impl Host {
                     None => return broken(format!("collecting {} failed: {}", item.name, failed(&error))),
                 },
             };
-            self.clock.sleep(wait).await;
+            self.clock.sleep(wait.min(self.longest_rest)).await;
         }
         broken(format!("collecting {} is not done after {MOST_STEPS} calls", item.name))
     }

@@ -14,6 +14,7 @@ pub mod call;
 pub mod halt;
 pub mod host;
 pub mod kind;
+mod loaded;
 pub mod profile;
 pub mod promise;
 pub mod proxy;

@@ -10,6 +10,9 @@ use crate::{
     trial::{Breach, Counts, Verdict},
 };
 
+/// Lines of a journal that people are shown; programs get all of it.
+const SHOWN: usize = 80;
+
 /// How one promise fared.
 pub struct Outcome {
     /// Which.
@@ -230,7 +233,7 @@ impl<'a> OneOutcome<'a> {
         if !breach.journal.is_empty() {
             let point = breach.point.map_or(String::new(), |point| format!(", the point {point} marked"));
             // Writing to a String can't fail.
-            let _ = write!(text, "\nWhat was asked{point}:\n{}", breach.journal);
+            let _ = write!(text, "\nWhat was asked{point}:\n{}", end_of(&breach.journal));
         }
         text += "\nWhat there is at the backend:\n";
         match breach.inventory.as_slice() {
@@ -258,4 +261,46 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// What led to the breach stands at the end, where it was not the point.
+fn end_of(journal: &str) -> String {
+    let lines: Vec<&str> = journal.lines().collect();
+    let point = lines.iter().position(|line| line.starts_with("==>")).unwrap_or(lines.len());
+    let from = lines.len().saturating_sub(SHOWN);
+    let before = if point < from { point.saturating_sub(SHOWN / 4) } else { from };
+    let mut text = String::new();
+    let mut skipped = 0;
+    for (number, line) in lines.iter().enumerate() {
+        if number >= from || (before..before + SHOWN / 2).contains(&number) {
+            if skipped > 0 {
+                // Writing to a String can't fail.
+                let _ = writeln!(text, "        ... {skipped} lines; --output json has all of them");
+                skipped = 0;
+            }
+            text.push_str(line);
+            text.push('\n');
+        } else {
+            skipped += 1;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_journal_the_point_and_the_end_are_shown() {
+        let lines: Vec<String> =
+            (1..=400).map(|number| format!("{}{number}", if number == 50 { "==>" } else { "   " })).collect();
+        let shown = end_of(&lines.join("\n"));
+        for line in ["==>50", "   400", "   321"] {
+            assert!(shown.contains(line), "{shown}");
+        }
+        assert!(shown.lines().count() < 130 && shown.contains("lines; --output json"), "{shown}");
+        let short = "   1\n==>2\n   3\n";
+        assert_eq!(end_of(short), short);
+    }
 }

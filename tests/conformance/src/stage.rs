@@ -72,6 +72,19 @@ impl Stage {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Another stage that is now as this one is, without its hosts; none where the backend can't be copied.
+    pub fn fork(&self) -> Option<Self> {
+        let Inner { runtime, world, journal, plan, subject } = &*self.inner;
+        let inner = Inner {
+            world: (world.fork.as_ref()?)(),
+            runtime: runtime.clone(),
+            journal: journal.copy(),
+            plan: plan.fresh(),
+            subject: subject.clone(),
+        };
+        Some(Self { inner: Arc::new(inner) })
+    }
+
     /// What was asked so far.
     pub fn journal(&self) -> &Journal {
         &self.inner.journal
@@ -117,7 +130,7 @@ impl Stage {
         let loaded = slot.load(candidate).await;
         watch.silence(false);
         let revision = loaded.map_err(|refusal| Halt::Failed(refusal.to_string()))?;
-        Ok(Host::new(watch, revision, Arc::clone(&world.clock)))
+        Ok(Host::new(watch, revision, Arc::clone(&world.clock), world.longest_rest))
     }
 
     /// What the component on trial says of a config: its places, or what is wrong with it.

@@ -7,20 +7,16 @@ use std::{
     time::Instant,
 };
 
-use egress_contract::{Description, EntryName, Installation, Mark};
-use egress_runtime::{Candidate, Limits, Module, Refusal, Revision, Runtime, RuntimeConfig, Slot, inspect};
-use egress_sim::{
-    fault::{Plan, Point},
-    journal::Journal,
-    watched::Watch,
-};
-use serde_json::{Value, json};
+use egress_contract::{Description, EntryName, Mark};
+use egress_runtime::{Limits, Module, Refusal, Revision, Runtime, RuntimeConfig};
+use egress_sim::fault::Point;
+use serde_json::Value;
 
 use crate::{
     halt::Halt,
-    kind::{Kind, World},
+    kind::Kind,
+    loaded::Loaded,
     promise::{self, Promise},
-    proxy::OURS,
     report::{Outcome, Report},
     stage::Subject,
     trial::Trial,
@@ -40,6 +36,9 @@ pub struct Settings {
     pub only: Vec<String>,
     /// Only this point of those that a promise is tried at.
     pub cut: Option<Point>,
+    /// At most so many points of those that a promise is tried at, drawn by the seed; none for all of them. A
+    /// real backend takes seconds for each.
+    pub points: Option<usize>,
     /// Whether the journals of all runs are kept for the report.
     pub keep_journals: bool,
 }
@@ -47,7 +46,16 @@ pub struct Settings {
 impl Settings {
     /// The component, and everything as it is usually.
     pub fn new(module: Module) -> Self {
-        Self { module, entry: None, other: None, seed: 1, only: Vec::new(), cut: None, keep_journals: false }
+        Self {
+            module,
+            entry: None,
+            other: None,
+            seed: 1,
+            only: Vec::new(),
+            cut: None,
+            points: None,
+            keep_journals: false,
+        }
     }
 }
 
@@ -103,8 +111,10 @@ pub struct Suite {
     other: Subject,
     loaded: Arc<Revision>,
     /// Keeps what was compiled.
-    _other: Option<Arc<Revision>>,
+    _other: Arc<Revision>,
     settings: Settings,
+    /// Connections to a real backend live as long as this.
+    executor: tokio::runtime::Runtime,
 }
 
 /// Told what happens, while it happens.
@@ -130,40 +140,18 @@ impl Suite {
             }
         }
         let executor = executor()?;
-        executor.block_on(Self::load(runtime, kind, settings))
-    }
-
-    async fn load(runtime: Runtime, kind: Arc<dyn Kind>, settings: Settings) -> Result<Self, CannotRun> {
-        fits(&*kind, &settings.module)?;
-        let world = kind.world(settings.seed).await.map_err(unprepared)?;
-        let bench = Bench { runtime: &runtime, world: &world };
-        let mut subject = match &settings.entry {
-            Some(entry) => Subject {
-                entry: entry.name.clone(),
-                module: settings.module.clone(),
-                config: entry.config.clone(),
-                grants: entry.grants.clone(),
-                limits: entry.limits.clone(),
-                legacy: entry.legacy.clone(),
-            },
-            None => plain(settings.module.clone())?,
-        };
-        let mut examples = examples(&bench.describe(&subject).await?);
-        if settings.entry.is_none() {
-            subject.config = examples.pop_front().unwrap_or_else(|| json!({}));
-        }
-        let loaded = bench.load(&subject).await?;
-        let mut other = Subject {
-            module: settings.other.clone().unwrap_or_else(|| subject.module.clone()),
-            ..subject.clone()
-        };
-        if settings.entry.is_none() && settings.other.is_none() {
-            // The same component whose entry was changed: that is another revision too.
-            other.config = examples.pop_front().unwrap_or_else(|| subject.config.clone());
-        }
-        fits(&*kind, &other.module)?;
-        let other_loaded = Some(bench.load(&other).await?);
-        Ok(Self { runtime, kind, subject, other, loaded, _other: other_loaded, settings })
+        let loaded = executor.block_on(Loaded::load(&runtime, &*kind, &settings))?;
+        let Loaded { subject, other, revision, other_revision } = loaded;
+        Ok(Self {
+            runtime,
+            kind,
+            subject,
+            other,
+            loaded: revision,
+            _other: other_revision,
+            settings,
+            executor,
+        })
     }
 
     /// Tries every promise, side by side where the backend is simulated.
@@ -175,10 +163,29 @@ impl Suite {
                 self.settings.only.is_empty() || self.settings.only.iter().any(|id| id == promise.id)
             })
             .collect();
-        let at_once = match self.kind.is_simulated() {
-            true => thread::available_parallelism().map_or(1, usize::from).min(chosen.len()).max(1),
-            false => 1,
+        let mut outcomes = match self.kind.is_simulated() {
+            true => self.side_by_side(chosen, progress)?,
+            false => chosen
+                .into_iter()
+                .map(|promise| {
+                    let outcome = self.executor.block_on(self.try_one(promise));
+                    progress.ended(&outcome);
+                    outcome
+                })
+                .collect(),
         };
+        let place =
+            |outcome: &Outcome| promise::all().iter().position(|promise| promise.id == outcome.promise.id);
+        outcomes.sort_by_key(place);
+        Ok(Report::new(self, outcomes, began.elapsed()))
+    }
+
+    fn side_by_side(
+        &self,
+        chosen: VecDeque<&'static Promise>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Outcome>, CannotRun> {
+        let at_once = thread::available_parallelism().map_or(1, usize::from).min(chosen.len()).max(1);
         let waiting = Mutex::new(chosen);
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let work = || -> Result<Vec<Outcome>, CannotRun> {
@@ -202,10 +209,7 @@ impl Suite {
             }
             Ok::<(), CannotRun>(())
         })?;
-        let place =
-            |outcome: &Outcome| promise::all().iter().position(|promise| promise.id == outcome.promise.id);
-        outcomes.sort_by_key(place);
-        Ok(Report::new(self, outcomes, began.elapsed()))
+        Ok(outcomes)
     }
 
     async fn try_one(&self, promise: &'static Promise) -> Outcome {
@@ -247,6 +251,10 @@ impl Suite {
         self.settings.cut
     }
 
+    pub(crate) fn most_points(&self) -> Option<usize> {
+        self.settings.points
+    }
+
     pub(crate) fn keeps_journals(&self) -> bool {
         self.settings.keep_journals
     }
@@ -262,82 +270,7 @@ impl Suite {
     }
 }
 
-/// Where a component is loaded before there is a stage.
-struct Bench<'a> {
-    runtime: &'a Runtime,
-    world: &'a World,
-}
-
-impl Bench<'_> {
-    fn slot(&self, subject: &Subject) -> (Slot, Candidate) {
-        let watch = Watch::new("-", Journal::default(), Plan::default(), Arc::clone(&self.world.clock));
-        watch.silence(true);
-        let slot = Slot::new(self.runtime.clone(), subject.entry.clone(), Installation::new(OURS));
-        let candidate = subject.candidate((self.world.lend)(&watch));
-        (slot, candidate)
-    }
-
-    async fn describe(&self, subject: &Subject) -> Result<Description, CannotRun> {
-        let (slot, candidate) = self.slot(subject);
-        slot.describe(candidate).await.map_err(CannotRun::Refused)
-    }
-
-    async fn load(&self, subject: &Subject) -> Result<Arc<Revision>, CannotRun> {
-        let (slot, candidate) = self.slot(subject);
-        slot.load(candidate).await.map_err(CannotRun::Refused)
-    }
-}
-
 fn executor() -> Result<tokio::runtime::Runtime, CannotRun> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build();
     executor.map_err(|error| CannotRun::Setup(format!("can't start an executor: {error}")))
-}
-
-fn unprepared(halt: Halt) -> CannotRun {
-    let why = match halt {
-        Halt::Broken(why) | Halt::Skipped(why) | Halt::Failed(why) => why,
-        Halt::Died => "a host died".to_owned(),
-    };
-    CannotRun::Setup(why)
-}
-
-/// A component that needs what this backend has not is told so by name, before the stage `link` says it is not
-/// granted.
-fn fits(kind: &dyn Kind, module: &Module) -> Result<(), CannotRun> {
-    let inspection = inspect(module.bytes()).map_err(CannotRun::Refused)?;
-    for import in &inspection.imports {
-        let interface = import.split('@').next().unwrap_or(import);
-        let capability = ["http", "libvirt", "transfer", "kubernetes"]
-            .iter()
-            .any(|name| interface.strip_prefix("egress:provider/") == Some(name));
-        if capability && !kind.lends(interface) {
-            return Err(CannotRun::OtherKind {
-                import: import.clone(),
-                kind: kind.name(),
-                way_out: "there is no simulated backend for it yet: try it against a real one".to_owned(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Without an entry: everything that the kind has is lent.
-fn plain(module: Module) -> Result<Subject, CannotRun> {
-    let entry = "conformance"
-        .parse()
-        .map_err(|error: egress_contract::InvalidName| CannotRun::Setup(error.to_string()))?;
-    Ok(Subject {
-        entry,
-        module,
-        config: json!({}),
-        grants: json!({}),
-        limits: Limits::default(),
-        legacy: Vec::new(),
-    })
-}
-
-/// The configs that the component's schema gives as examples.
-fn examples(description: &Description) -> VecDeque<Value> {
-    let examples = description.config_schema.get("examples").and_then(Value::as_array);
-    examples.map(|examples| examples.iter().cloned().collect()).unwrap_or_default()
 }

@@ -36,9 +36,8 @@ pub struct Play {
 impl Play {
     /// On a fresh stage.
     pub async fn new(trial: &mut Trial<'_>) -> Go<Self> {
-        let stage = trial.stage().await?;
-        let host = stage.host("a").await?;
-        Ok(Self { proxy: stage.proxy(1), stage, host, patience: Patience::default() })
+        let subject = trial.subject().clone();
+        Self::new_as(trial, &subject).await
     }
 
     /// The same with some revision.
@@ -83,6 +82,52 @@ impl Play {
     }
 }
 
+/// How a scenario begins, made ready once and taken up from there again and again.
+pub struct Beginning<P> {
+    play: Play,
+    subject: Subject,
+    prepare: P,
+}
+
+impl<P: AsyncFn(&mut Play) -> Go> Beginning<P> {
+    /// Makes it ready.
+    pub async fn new(trial: &mut Trial<'_>, subject: &Subject, prepare: P) -> Go<Self> {
+        let mut play = Play::new_as(trial, subject).await?;
+        prepare(&mut play).await?;
+        Ok(Self { play, subject: subject.clone(), prepare })
+    }
+
+    /// The number of the first call behind it.
+    pub fn first(&self) -> u64 {
+        self.play.stage.journal().last() + 1
+    }
+
+    /// A play that begins so, on a backend of its own.
+    pub async fn take(&self, trial: &mut Trial<'_>) -> Go<Play> {
+        let Some(stage) = trial.fork(&self.play.stage) else {
+            let mut play = Play::new_as(trial, &self.subject).await?;
+            (self.prepare)(&mut play).await?;
+            return match play.stage.journal().last() + 1 == self.first() {
+                true => Ok(play),
+                false => Err(Halt::Failed("what the provider asks is not the same each time".to_owned())),
+            };
+        };
+        let host = stage.host_as("a", &self.subject).await?;
+        Ok(Play { stage, host, proxy: self.play.proxy.clone(), patience: self.play.patience })
+    }
+
+    /// The numbers of what `run` asks when nothing disturbs it, and how that left things.
+    pub async fn healthy(
+        &self,
+        trial: &mut Trial<'_>,
+        run: impl AsyncFn(&mut Play) -> Go,
+    ) -> Go<(std::ops::RangeInclusive<u64>, Play)> {
+        let mut play = self.take(trial).await?;
+        run(&mut play).await?;
+        Ok((self.first()..=play.stage.journal().last(), play))
+    }
+}
+
 /// A part of a scenario that makes nothing ready.
 pub async fn nothing_before(_: &mut Play) -> Go {
     Ok(())
@@ -98,20 +143,8 @@ pub async fn unmade(play: &mut Play) -> Go {
     play.unmake().await
 }
 
-/// The numbers of what `run` asks when nothing disturbs it; `then` must hold after it.
-async fn healthy(
-    play: &mut Play,
-    prepare: impl AsyncFn(&mut Play) -> Go,
-    run: impl AsyncFn(&mut Play) -> Go,
-) -> Go<(u64, u64)> {
-    prepare(play).await?;
-    let first = play.stage.journal().last() + 1;
-    run(play).await?;
-    Ok((first, play.stage.journal().last()))
-}
-
-fn points(first: u64, last: u64) -> Vec<Point> {
-    (first..=last).flat_map(|number| When::BOTH.map(|when| Point { number, when })).collect()
+fn points(numbers: std::ops::RangeInclusive<u64>) -> Vec<Point> {
+    numbers.flat_map(|number| When::BOTH.map(|when| Point { number, when })).collect()
 }
 
 /// The host dies at each point of `run`; then another one goes on with `then`.
@@ -121,13 +154,14 @@ pub async fn each_cut(
     run: impl AsyncFn(&mut Play) -> Go,
     then: impl AsyncFn(&mut Play) -> Go,
 ) -> Go {
-    let mut play = Play::new(trial).await?;
-    let (first, last) = healthy(&mut play, &prepare, &run).await?;
+    let subject = trial.subject().clone();
+    let beginning = Beginning::new(trial, &subject, prepare).await?;
+    let (numbers, mut play) = beginning.healthy(trial, &run).await?;
     play.restart().await?;
     then(&mut play).await?;
-    for point in trial.points(points(first, last)) {
-        let mut play = Play::new(trial).await?;
-        die_at(trial, &mut play, point, &prepare, &run).await?;
+    for point in trial.points(points(numbers)) {
+        let mut play = beginning.take(trial).await?;
+        die_at(trial, &mut play, point, &run).await?;
         trial.counts().interruptions += 1;
         play.restart().await?;
         then(&mut play).await?;
@@ -144,11 +178,11 @@ pub async fn each_hand_over(
 ) -> Go {
     let (one, other) = (trial.subject().clone(), trial.other().clone());
     for (before, after) in [(&one, &other), (&other, &one)] {
-        let mut play = Play::new_as(trial, before).await?;
-        let (first, last) = healthy(&mut play, &prepare, &run).await?;
-        for point in trial.points(points(first, last)) {
-            let mut play = Play::new_as(trial, before).await?;
-            die_at(trial, &mut play, point, &prepare, &run).await?;
+        let beginning = Beginning::new(trial, before, &prepare).await?;
+        let (numbers, _) = beginning.healthy(trial, &run).await?;
+        for point in trial.points(points(numbers)) {
+            let mut play = beginning.take(trial).await?;
+            die_at(trial, &mut play, point, &run).await?;
             trial.counts().hand_overs += 1;
             play.restart_as(after).await?;
             // Where both are the same component, it could read what itself wrote.
@@ -165,12 +199,10 @@ async fn die_at(
     trial: &mut Trial<'_>,
     play: &mut Play,
     point: Point,
-    prepare: impl AsyncFn(&mut Play) -> Go,
     run: impl AsyncFn(&mut Play) -> Go,
 ) -> Go {
     play.stage.plan().at(point, Fault::Death);
     trial.at(point);
-    prepare(play).await?;
     match run(play).await {
         Err(Halt::Died) => Ok(()),
         Err(other) => Err(other),
@@ -188,15 +220,14 @@ pub async fn each_fault(
     run: impl AsyncFn(&mut Play) -> Go,
     then: impl AsyncFn(&mut Play) -> Go,
 ) -> Go {
-    let mut play = Play::new(trial).await?;
-    let (first, last) = healthy(&mut play, &prepare, &run).await?;
-    let host_calls = host_calls(&play.stage, first, last);
-    for point in trial.points(points(first, last)) {
-        for fault in Fault::failures().into_iter().filter(|_| host_calls.contains(&point.number)) {
-            let mut play = Play::new(trial).await?;
+    let subject = trial.subject().clone();
+    let beginning = Beginning::new(trial, &subject, prepare).await?;
+    let (numbers, play) = beginning.healthy(trial, &run).await?;
+    for point in trial.points(host_call_points(&play.stage, numbers)) {
+        for fault in trial.faults() {
+            let mut play = beginning.take(trial).await?;
             trial.at(point);
             play.stage.plan().at(point, fault.clone());
-            prepare(&mut play).await?;
             // Who is not known any more may take it for final, and is asked again later.
             play.patience.through_permanent = fault == Fault::NoCredentials;
             run(&mut play).await?;
@@ -205,6 +236,12 @@ pub async fn each_fault(
         }
     }
     Ok(())
+}
+
+/// Both sides of each host call in a range.
+pub fn host_call_points(stage: &Stage, numbers: std::ops::RangeInclusive<u64>) -> Vec<Point> {
+    let calls = host_calls(stage, *numbers.start(), *numbers.end());
+    points(numbers).into_iter().filter(|point| calls.contains(&point.number)).collect()
 }
 
 /// The numbers of host calls in a range.
@@ -223,33 +260,34 @@ pub async fn each_switch(
     two: impl AsyncFn(&mut Play) -> Go,
     then: impl AsyncFn(&mut Play) -> Go,
 ) -> Go {
-    let mut play = Play::new(trial).await?;
-    let (first, last) = healthy(&mut play, &prepare, &one).await?;
-    let stops: Vec<Point> = (first..=last).map(|number| Point { number, when: When::Before }).collect();
+    let subject = trial.subject().clone();
+    let beginning = Beginning::new(trial, &subject, prepare).await?;
+    let (numbers, _) = beginning.healthy(trial, &one).await?;
+    let stops: Vec<Point> = numbers.map(|number| Point { number, when: When::Before }).collect();
     let mut pairs = Vec::new();
     for point in trial.points(stops) {
-        let asked = switch(trial, point, None, &prepare, &one, &two, &then).await?;
+        let asked = switch(trial, point, None, &beginning, &one, &two, &then).await?;
         pairs.extend((1..=asked).map(|second| (point, second)));
     }
-    for (point, second) in trial.random().sample(pairs, PAIRS) {
-        switch(trial, point, Some(second), &prepare, &one, &two, &then).await?;
+    let drawn = trial.random().sample(pairs, PAIRS);
+    for (point, second) in trial.some(drawn) {
+        switch(trial, point, Some(second), &beginning, &one, &two, &then).await?;
     }
     Ok(())
 }
 
 /// How many calls the second made until its end.
-async fn switch(
+async fn switch<P: AsyncFn(&mut Play) -> Go>(
     trial: &mut Trial<'_>,
     point: Point,
     second: Option<u64>,
-    prepare: impl AsyncFn(&mut Play) -> Go,
+    beginning: &Beginning<P>,
     one: impl AsyncFn(&mut Play) -> Go,
     two: impl AsyncFn(&mut Play) -> Go,
     then: impl AsyncFn(&mut Play) -> Go,
 ) -> Go<u64> {
-    let mut first = Play::new(trial).await?;
+    let mut first = beginning.take(trial).await?;
     trial.at(point);
-    prepare(&mut first).await?;
     let mut other = first.beside("b").await?;
     let stage = first.stage.clone();
     stage.plan().stop_before(point.number);

@@ -1,9 +1,12 @@
 //! One promise on trial: its stages, what was counted, and where it stood when it was found broken.
 
-use std::ops::AddAssign;
+use std::{ops::AddAssign, time::Duration};
 
 use egress_contract::Description;
-use egress_sim::{fault::Point, random::Random};
+use egress_sim::{
+    fault::{Fault, Point},
+    random::Random,
+};
 use serde::Serialize;
 
 use crate::{
@@ -50,6 +53,8 @@ pub struct Trial<'s> {
     suite: &'s Suite,
     promise: &'static Promise,
     stage: Option<Stage>,
+    /// The last call on it that was counted already.
+    counted: u64,
     point: Option<Point>,
     journals: Vec<String>,
     counts: Counts,
@@ -65,6 +70,7 @@ impl<'s> Trial<'s> {
             suite,
             promise,
             stage: None,
+            counted: 0,
             point: None,
             journals: Vec::new(),
             counts: Counts::default(),
@@ -83,12 +89,23 @@ impl<'s> Trial<'s> {
         Ok(stage)
     }
 
+    /// A stage that is now as this one is, where that can be had.
+    pub fn fork(&mut self, stage: &Stage) -> Option<Stage> {
+        let fork = stage.fork()?;
+        self.close();
+        self.counts.runs += 1;
+        self.counted = fork.journal().last();
+        self.stage = Some(fork.clone());
+        Some(fork)
+    }
+
     /// What was counted on the stage that is left.
     fn close(&mut self) {
         self.point = None;
+        let counted = std::mem::take(&mut self.counted);
         let Some(stage) = self.stage.take() else { return };
         let (mut calls, mut host_calls) = (0, 0);
-        for line in stage.journal().lines().iter().filter(|line| line.number > 0) {
+        for line in stage.journal().lines().iter().filter(|line| line.number > counted) {
             if line.is_host_call() {
                 host_calls += 1;
             } else {
@@ -150,10 +167,29 @@ impl<'s> Trial<'s> {
             let (least, most) = self.seen.unwrap_or((first.number, last.number));
             self.seen = Some((least.min(first.number), most.max(last.number)));
         }
-        let Some(cut) = self.suite.cut() else { return points };
+        let Some(cut) = self.suite.cut() else { return self.some(points) };
         let asked: Vec<Point> = points.into_iter().filter(|point| *point == cut).collect();
         self.reached |= !asked.is_empty();
         asked
+    }
+
+    /// All of these, or as many as the suite is to try.
+    pub fn some<T>(&self, of: Vec<T>) -> Vec<T> {
+        match self.suite.most_points() {
+            Some(most) => self.random().sample(of, most),
+            None => of,
+        }
+    }
+
+    /// What goes wrong, one after the other.
+    pub fn faults(&self) -> Vec<Fault> {
+        let faults = Fault::failures().into_iter().map(|fault| match fault {
+            // Nobody is to wait for real.
+            Fault::Timeout(_) if !self.is_simulated() => Fault::Timeout(Duration::from_secs(1)),
+            Fault::RateLimited(_) if !self.is_simulated() => Fault::RateLimited(Duration::from_secs(1)),
+            other => other,
+        });
+        self.some(faults.collect())
     }
 
     /// From now on this run is about a point.

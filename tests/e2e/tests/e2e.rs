@@ -11,6 +11,8 @@ mod capability;
 #[cfg(test)]
 mod collect;
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod kills;

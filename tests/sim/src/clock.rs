@@ -21,6 +21,13 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
+    /// One that has gone so far already.
+    pub fn at(elapsed: Duration) -> Self {
+        let clock = Self::default();
+        clock.advance(elapsed);
+        clock
+    }
+
     /// Moves it on.
     pub fn advance(&self, time: Duration) {
         self.elapsed_ms.fetch_add(ms(time), Ordering::SeqCst);

@@ -173,6 +173,14 @@ impl Plan {
         self.lock().page = Some(most);
     }
 
+    /// A plan of its own in which nothing goes wrong, with pages as small as here.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        let fresh = Self::default();
+        fresh.lock().page = self.page();
+        fresh
+    }
+
     /// From now on nothing goes wrong.
     pub fn clear(&self) {
         let mut set = self.lock();

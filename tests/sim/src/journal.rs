@@ -174,6 +174,12 @@ impl Journal {
         self.lock().clone()
     }
 
+    /// Another list that begins with what stands here.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { lines: Arc::new(Mutex::new(self.lines())), onlooker: self.onlooker.clone() }
+    }
+
     /// All that came after the call of this number.
     pub fn after(&self, number: u64) -> Vec<Line> {
         let lines = self.lock();

@@ -1,6 +1,7 @@
 //! Kubernetes, simulated: clusters of the names that the entry, or else the config, could mean.
 
 mod objects;
+mod real;
 mod simulated;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,8 +20,9 @@ use egress_sim::{
 };
 use serde_json::Value;
 
-use super::{Kind, World};
+use super::{Kind, OPERATORS_LONGEST_REST, World};
 use crate::halt::{Go, Halt};
+pub use real::RealKubernetes;
 use simulated::Simulated;
 
 /// Where Proxies live unless the entry says otherwise.
@@ -128,31 +130,42 @@ impl Kind for SimulatedKubernetes {
         let virtual_clock = VirtualClock::default();
         let clock: Arc<dyn Clock> = Arc::new(virtual_clock.clone());
         let mut clusters = Vec::new();
-        let mut granted = Clusters::default();
         for (number, name) in self.clusters.iter().enumerate() {
             let seed = seed.wrapping_add(number as u64);
             let cluster = Cluster::with_seed(Arc::clone(&clock), seed).at_home(number == 0);
             self.namespaces.iter().for_each(|namespace| cluster.add_namespace(namespace));
-            granted = granted.with(name, Arc::new(cluster.clone()));
             clusters.push((name.clone(), cluster));
         }
+        let backend = Arc::new(Simulated::new(clusters, virtual_clock, &self.namespaces));
+        Ok(self.around(backend, entry()?))
+    }
+}
+
+impl SimulatedKubernetes {
+    fn around(&self, backend: Arc<Simulated>, entry: EntryName) -> World {
+        let clusters = backend.clusters().iter().fold(Clusters::default(), |clusters, (name, cluster)| {
+            clusters.with(name, Arc::new(cluster.clone()))
+        });
         let api: Arc<dyn Kubernetes> = match &self.grant {
-            Some(grant) => Arc::new(Granted::new(entry()?, grant.clone(), granted)),
-            None => Arc::new(granted),
+            Some(grant) => Arc::new(Granted::new(entry.clone(), grant.clone(), clusters)),
+            None => Arc::new(clusters),
         };
-        let backend = Simulated::new(clusters, virtual_clock, &self.namespaces);
-        let secrets = backend.secrets();
+        let clock: Arc<dyn Clock> = Arc::new(backend.clock().clone());
         let time = Arc::clone(&clock);
         let lend = move |watch: &Watch| Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
             clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
         };
-        Ok(World {
-            backend: Arc::new(backend),
+        let (kind, original) = (self.clone(), Arc::clone(&backend));
+        let fork = move || kind.around(Arc::new(original.copy()), entry.clone());
+        World {
+            secrets: backend.secrets(),
+            backend,
             clock,
             lend: Arc::new(lend),
             namespaces: self.proxies.clone(),
-            secrets,
-        })
+            fork: Some(Arc::new(fork)),
+            longest_rest: OPERATORS_LONGEST_REST,
+        }
     }
 }

@@ -5,13 +5,16 @@
 
 pub mod kubernetes;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use egress_runtime::{Lent, capability::Clock};
 use egress_sim::{backend::Backend, watched::Watch};
 
 use crate::halt::Go;
+
+/// What the operator rests at most: after a permanent failure.
+pub const OPERATORS_LONGEST_REST: Duration = Duration::from_secs(3_600);
 
 /// One backend, fresh or as good as fresh, and time at it.
 pub struct World {
@@ -25,7 +28,14 @@ pub struct World {
     pub namespaces: [String; 2],
     /// What stands at the backend, or in the host, and must not come out of a component.
     pub secrets: Vec<String>,
+    /// Another one that is now as this one is, where one can be had: what made it so need not be done again.
+    pub fork: Option<Fork>,
+    /// What the operator's part rests at most before it tries again.
+    pub longest_rest: Duration,
 }
+
+/// Makes a world that is now as another one is.
+pub type Fork = Arc<dyn Fn() -> World + Send + Sync>;
 
 /// Makes what a host lends out of the host's watch.
 pub type Lend = Arc<dyn Fn(&Watch) -> Lent + Send + Sync>;

@@ -1,7 +1,10 @@
 //! Create, undisturbed.
 
 use egress_contract::{Created, ErrorClass, Placement};
-use egress_sim::backend::{Action, Condition};
+use egress_sim::{
+    backend::{Action, Condition},
+    fault::{Point, When},
+};
 
 use crate::{
     halt::{Go, Halt, broken, ensure, skip},
@@ -226,12 +229,15 @@ pub async fn makes_again_what_vanishes(trial: &mut Trial<'_>) -> Go {
     play.make().await?;
     let last = play.stage.journal().last();
     let mut tried = false;
+    let points: Vec<Point> = (1..=last).map(|number| Point { number, when: When::Before }).collect();
+    let points = trial.points(points);
     // The instance goes; or what stands beside it does.
-    for (instance, number) in
-        [true, false].into_iter().flat_map(|instance| (1..=last).map(move |number| (instance, number)))
-    {
+    let cases =
+        [true, false].into_iter().flat_map(|instance| points.iter().map(move |point| (instance, *point)));
+    for (instance, point) in cases {
         let mut play = Play::new(trial).await?;
-        play.stage.plan().stop_before(number);
+        trial.at(point);
+        play.stage.plan().stop_before(point.number);
         let (stage, watch) = (play.stage.clone(), play.host.watch().clone());
         {
             let mut running = std::pin::pin!(play.make());
@@ -239,7 +245,7 @@ pub async fn makes_again_what_vanishes(trial: &mut Trial<'_>) -> Go {
                 biased;
                 ended = &mut running => {
                     ended?;
-                    return Err(Halt::Failed(format!("a run ended before it came to call {number}")));
+                    return Err(Halt::Failed(format!("a run ended before it came to {point}")));
                 }
                 _ = watch.stopped() => {}
             }

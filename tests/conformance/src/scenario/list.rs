@@ -1,20 +1,20 @@
 //! List, and what is done with what it shows.
 
-use std::collections::BTreeMap;
+use std::{cell::RefCell, collections::BTreeMap};
 
 use egress_contract::{ErrorClass, Item};
 use egress_sim::{
     backend::{Action, Condition},
-    fault::{Fault, Point, When},
+    fault::{Point, When},
 };
 
 use crate::{
-    halt::{Go, Halt, broken, ensure, skip},
+    halt::{Go, broken, ensure, skip},
     host::failed,
     proxy::Proxy,
     sight,
     stage::Stage,
-    sweep::{Play, host_calls},
+    sweep::{Beginning, Play, host_calls},
     trial::Trial,
 };
 
@@ -108,26 +108,24 @@ pub async fn shows_what_can_be_collected(trial: &mut Trial<'_>) -> Go {
 
 /// Whatever goes wrong, what is missing in a list is named, or the list fails.
 pub async fn unread_is_not_empty(trial: &mut Trial<'_>) -> Go {
-    let (first, last) = {
-        let mut play = Play::new(trial).await?;
-        play.stage.plan().pages_of(2);
+    let (subject, made) = (trial.subject().clone(), RefCell::new(Vec::new()));
+    let prepare = async |play: &mut Play| {
         let stage = play.stage.clone();
-        several(&stage, &mut play).await?;
-        let first = stage.journal().last() + 1;
-        play.host.list().await?;
-        (first, stage.journal().last())
+        stage.plan().pages_of(2);
+        *made.borrow_mut() = several(&stage, play).await?;
+        Ok(())
     };
-    let all = (first..=last).flat_map(|number| When::BOTH.map(|when| Point { number, when })).collect();
+    let beginning = Beginning::new(trial, &subject, prepare).await?;
+    let listed = async |play: &mut Play| play.host.list().await.map(drop);
+    let (numbers, _) = beginning.healthy(trial, listed).await?;
+    let first = beginning.first();
+    let proxies = made.borrow().clone();
+    let all = numbers.flat_map(|number| When::BOTH.map(|when| Point { number, when })).collect();
     for point in trial.points(all) {
-        let mut play = Play::new(trial).await?;
-        play.stage.plan().pages_of(2);
+        let play = beginning.take(trial).await?;
         let stage = play.stage.clone();
-        let proxies = several(&stage, &mut play).await?;
-        if first != stage.journal().last() + 1 {
-            return Err(Halt::Failed("what the provider asks is not the same each time".to_owned()));
-        }
         trial.at(point);
-        for fault in Fault::failures() {
+        for fault in trial.faults() {
             let number = stage.journal().last() + 1 + (point.number - first);
             stage.plan().clear();
             stage.plan().at(Point { number, when: point.when }, fault.clone());

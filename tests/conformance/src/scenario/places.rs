@@ -25,7 +25,9 @@ pub async fn a_dead_place_costs_only_itself(trial: &mut Trial<'_>) -> Go {
         Fault::WrongContentType,
         Fault::NoCredentials,
     ];
-    for fault in faults {
+    let bearable =
+        |fault: &Fault| trial.is_simulated() || !matches!(fault, Fault::Slow(_) | Fault::Timeout(_));
+    for fault in faults.into_iter().filter(bearable).collect::<Vec<_>>() {
         let mut play = Play::new(trial).await?;
         play.make().await?;
         let id = play.proxy.id.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use egress_contract::{Error, ErrorClass};
 use egress_sim::{
     backend::Condition,
-    fault::{Fault, Point, When},
+    fault::{Fault, When},
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     host::{Host, failed},
     proxy::Proxy,
     sight,
-    sweep::{Play, each_fault, host_calls, made, nothing_before, unmade},
+    sweep::{Beginning, Play, each_fault, host_call_points, made, nothing_before, unmade},
     trial::Trial,
 };
 
@@ -91,24 +91,19 @@ async fn each_failure(
     judge: impl Fn(Asked, &Fault, When, &Error, &Proxy) -> Go,
 ) -> Go {
     for asked in Asked::ALL {
-        let places = trial.places().to_vec();
+        let (places, subject) = (trial.places().to_vec(), trial.subject().clone());
         let prepare = async |play: &mut Play| match asked {
             Asked::Create => Ok(()),
             Asked::Get | Asked::Delete | Asked::List => play.make().await,
         };
-        let mut play = Play::new(trial).await?;
-        prepare(&mut play).await?;
-        let first = play.stage.journal().last() + 1;
-        asked.run(&play.host, &mut play.proxy, &places).await?;
-        let calls = host_calls(&play.stage, first, play.stage.journal().last());
-        let points =
-            calls.into_iter().flat_map(|number| When::BOTH.map(|when| Point { number, when })).collect();
-        for point in trial.points(points) {
+        let beginning = Beginning::new(trial, &subject, prepare).await?;
+        let run = async |play: &mut Play| asked.run(&play.host, &mut play.proxy, &places).await.map(drop);
+        let (numbers, play) = beginning.healthy(trial, run).await?;
+        for point in trial.points(host_call_points(&play.stage, numbers)) {
             for fault in faults {
-                let mut play = Play::new(trial).await?;
+                let mut play = beginning.take(trial).await?;
                 trial.at(point);
                 play.stage.plan().at(point, fault.clone());
-                prepare(&mut play).await?;
                 let failure = asked.run(&play.host, &mut play.proxy, &places).await?;
                 trial.counts().faults += 1;
                 if let Some(error) = failure {
@@ -122,7 +117,7 @@ async fn each_failure(
 
 /// What is not understood is transient.
 pub async fn is_transient(trial: &mut Trial<'_>) -> Go {
-    each_failure(trial, &Fault::failures(), |asked, fault, when, error, _| {
+    each_failure(trial, &trial.faults(), |asked, fault, when, error, _| {
         let permanent_too = *fault == Fault::NoCredentials && error.class == ErrorClass::Permanent;
         ensure(error.class == ErrorClass::Transient || permanent_too, || {
             format!(
@@ -139,7 +134,7 @@ pub async fn is_transient(trial: &mut Trial<'_>) -> Go {
 
 /// Nothing that goes wrong makes an instance not-found.
 pub async fn is_never_gone(trial: &mut Trial<'_>) -> Go {
-    each_failure(trial, &Fault::failures(), |asked, fault, when, error, _| {
+    each_failure(trial, &trial.faults(), |asked, fault, when, error, _| {
         ensure(error.class != ErrorClass::NotFound, || {
             format!(
                 "{} {} its effect, {} says {}, and the instance is there",
@@ -156,7 +151,7 @@ pub async fn is_never_gone(trial: &mut Trial<'_>) -> Go {
 /// A failure says what it is about, and in more than a word.
 pub async fn is_named(trial: &mut Trial<'_>) -> Go {
     let places = trial.places().to_vec();
-    each_failure(trial, &Fault::failures(), |asked, fault, _, error, proxy| {
+    each_failure(trial, &trial.faults(), |asked, fault, _, error, proxy| {
         let names = error.message.contains(proxy.name().as_str())
             || places.iter().any(|place| error.message.contains(place.as_str()));
         ensure(names && error.message.split_whitespace().count() > 2, || {

@@ -7,4 +7,6 @@ mod kubernetes;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]
+mod real;
+#[cfg(test)]
 mod support;

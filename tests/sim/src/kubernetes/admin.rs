@@ -41,14 +41,19 @@ impl Cluster {
         true
     }
 
-    /// Changes an object behind everybody's back. False where there is none.
+    /// Changes an object behind everybody's back. False where there is none. A Pod's status that is changed so stays
+    /// so: its kubelet has no say any more until the Pod goes.
     pub fn edit(&self, resource: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) -> bool {
         let mut state = self.now();
         let key = Key::new(resource, namespace, name);
         let Some(object) = state.store.get(&key) else { return false };
-        let mut object = Value::clone(object);
-        change(&mut object);
-        state.write(&key, object);
+        let mut changed = Value::clone(object);
+        change(&mut changed);
+        if resource == "pods" && changed.get("status") != object.get("status") {
+            let uid = text(object, &["metadata", "uid"]).to_owned();
+            state.frozen.insert(uid);
+        }
+        state.write(&key, changed);
         true
     }
 
@@ -75,6 +80,11 @@ impl Cluster {
     /// What becomes of containers with this image, from now on.
     pub fn set_image(&self, image: &str, becomes: Image) {
         self.now().images.insert(image.to_owned(), becomes);
+    }
+
+    /// The same for all images of which nothing else is said.
+    pub fn set_every_image(&self, becomes: Image) {
+        self.now().any_image = becomes;
     }
 
     /// No registry has this image.
@@ -145,6 +155,11 @@ impl Cluster {
         let mut state = self.now();
         // Whatever was answered named at most this version.
         state.expire_tokens();
+    }
+
+    /// Whether lists can't go on at all: each token expires at once.
+    pub fn let_tokens_expire(&self, on: bool) {
+        self.now().tokens_expire = on;
     }
 
     fn pod(&self, state: &super::state::State, namespace: &str, name: &str) -> Option<PodRef> {

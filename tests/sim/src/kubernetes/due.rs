@@ -25,6 +25,12 @@ pub(super) enum Due {
     FillNamespace(String),
     /// What is in a namespace that ends is deleted.
     EndNamespace(String),
+    /// The controller of a Deployment or a ReplicaSet looks at it.
+    Sync(Key),
+    /// A node has been silent for too long.
+    LoseNode(String),
+    /// Pods have tolerated that for long enough.
+    EvictFrom(String),
     /// A namespace's quotas are counted anew.
     CountQuota(String),
 }

@@ -72,14 +72,6 @@ impl State {
         Some(found.is_some_and(|found| text(found, &["metadata", "uid"]) == text(owner, &["uid"])))
     }
 
-    /// As the delete of a controller, which asks for nothing in particular.
-    fn delete_object(&mut self, key: &Key) {
-        let Some(kind) = self.kinds.by_key(&key.resource) else { return };
-        let subject = super::requests::Subject { kind, subresource: String::new(), key: key.clone() };
-        // It can only fail because the object is gone.
-        let _ = self.delete(&subject, &egress_runtime::capability::DeleteOptions::default());
-    }
-
     /// A namespace begins to end.
     pub(super) fn end_namespace(&mut self, key: &Key, object: &Value) -> Value {
         let mut object = object.clone();

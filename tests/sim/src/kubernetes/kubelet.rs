@@ -22,6 +22,8 @@ const LONGEST_BACKOFF_MS: u64 = 300_000;
 const LONGEST_MOUNT_BACKOFF_MS: u64 = 122_000;
 /// How long a container's end is shown before its back-off is.
 const END_SHOWN_MS: u64 = 1_000;
+/// How soon a container that could not be configured is tried again.
+const CONFIG_RETRY_MS: u64 = 10_000;
 /// How long a failed pull is shown as such.
 const PULL_ERROR_SHOWN_MS: u64 = 12_000;
 
@@ -106,6 +108,9 @@ impl State {
     /// Writes what the kubelet knows now, if that says anything new.
     pub(super) fn write_status(&mut self, key: &Key, pod: &PodRef) {
         let (Some(run), Some(object)) = (self.runs.get(&pod.uid), self.store.get(key)) else { return };
+        if self.frozen.contains(&pod.uid) {
+            return;
+        }
         let status = run.status(object, self.now_ms);
         if object.get("status") != Some(&status) {
             let mut object = Value::clone(object);
@@ -151,6 +156,31 @@ impl State {
         )
     }
 
+    /// What a container's variables come from and what is not there.
+    fn config_fault(&self, namespace: &str, container: &Value) -> Option<String> {
+        let missing = |kind: &str, resource: &str, reference: Option<&Value>, by_key: bool| {
+            let reference = reference.filter(|reference| reference.get("optional") != Some(&json!(true)))?;
+            let name = text(reference, &["name"]);
+            let Some(found) = self.store.get(&Key::new(resource, namespace, name)) else {
+                return Some(format!("{} \"{name}\" not found", kind.to_lowercase()));
+            };
+            let key = text(reference, &["key"]);
+            let has = !by_key || at(found, &["data", key]).is_some();
+            (!has).then(|| format!("couldn't find key {key} in {kind} {namespace}/{name}"))
+        };
+        let from = list(container, &["envFrom"]).iter().find_map(|from| {
+            missing("ConfigMap", "configmaps", from.get("configMapRef"), false)
+                .or_else(|| missing("Secret", "secrets", from.get("secretRef"), false))
+        });
+        from.or_else(|| {
+            list(container, &["env"]).iter().find_map(|variable| {
+                let source = |field: &str| at(variable, &["valueFrom", field]);
+                missing("ConfigMap", "configmaps", source("configMapKeyRef"), true)
+                    .or_else(|| missing("Secret", "secrets", source("secretKeyRef"), true))
+            })
+        })
+    }
+
     fn container(&mut self, object: &Value, pod: &PodRef, index: usize, restarts: u32, what: What) {
         let now = stamp(self.now_ms);
         let id = match what {
@@ -160,7 +190,8 @@ impl State {
         let specs = list(object, &["spec", "containers"]);
         let Some(spec) = specs.get(index) else { return };
         let image = text(spec, &["image"]).to_owned();
-        let becomes = self.images.get(&image).cloned().unwrap_or(Image::Runs);
+        let fault = (what == What::Start).then(|| self.config_fault(&pod.namespace, spec)).flatten();
+        let becomes = self.images.get(&image).unwrap_or(&self.any_image).clone();
         let Some(run) = self.runs.get_mut(&pod.uid) else { return };
         let Some(container) = run.containers.get_mut(index).filter(|found| found.restarts == restarts) else {
             return;
@@ -180,6 +211,10 @@ impl State {
                 container.state = ContainerState::Waiting { reason: "ImagePullBackOff", message };
                 let wait = next_backoff(&mut container.backoff_ms);
                 Some((wait, What::Pull))
+            }
+            What::Start if let Some(message) = fault => {
+                container.state = ContainerState::Waiting { reason: "CreateContainerConfigError", message };
+                Some((CONFIG_RETRY_MS, What::Start))
             }
             What::Start => {
                 container.start(&now, id, &image, spec, &becomes);

@@ -17,6 +17,7 @@
 //!   ([`Cluster::admission_refuses`]), namespaces that are missing or ending, what an entry's grant does not list.
 //! - Pods: a scheduler that knows node selectors, room and counts; a kubelet that writes the conditions, reasons and
 //!   addresses of a real one, mounts ConfigMaps and Secrets, pulls, probes, restarts with back-off, evicts.
+//! - Nodes that stop answering and come back; Deployments and ReplicaSets that make their Pods.
 //! - What goes because something else went: owners' dependents, the content of namespaces.
 //!
 //! The kinds are ConfigMap, Deployment, Event, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
@@ -31,12 +32,13 @@
 //! - Init containers, affinity, topology, classes of runtime and what else providers seldom set is not checked.
 //! - What the cluster's own controllers write has no entry in `managedFields`.
 //! - A change of what must not change is refused without the diff of Go's fields.
+//! - Whether a Pod that has ended still shows its address is a matter of chance on a real node; here it does.
 //! - A patch after which an object can't be read is refused without the same quote of that object.
 //!
 //! # What is not simulated
 //!
-//! Watches, logs and exec, which the capability does not lend; Events; LimitRanges; controllers of Deployments
-//! and ReplicaSets; networks and volumes beyond whether they are there; taints, preemption, init containers and
+//! Watches, logs and exec, which the capability does not lend; Events; LimitRanges; how many Pods of a
+//! Deployment are there while it is rolled out; networks and volumes beyond whether they are there; taints, preemption, init containers and
 //! sidecars, lifecycle hooks; in-place changes of a running Pod. An object of a kind that [`Cluster::serve`]
 //! added is taken as it is.
 
@@ -46,6 +48,7 @@ mod apply;
 mod cluster;
 mod clusters;
 mod defaults;
+mod deployments;
 mod due;
 mod eviction;
 mod faults;
@@ -57,6 +60,7 @@ mod kinds;
 mod kubelet;
 mod names;
 mod node;
+mod nodes;
 mod paging;
 mod patch;
 mod pod_status;

@@ -35,13 +35,23 @@ struct Token {
 }
 
 /// One page.
-pub(super) fn list(store: &Store, kind: &Kind, namespace: &str, options: &ListOptions) -> Answer<Value> {
+/// `expire` is how a test has every token expire.
+pub(super) fn list(
+    store: &Store,
+    kind: &Kind,
+    namespace: &str,
+    options: &ListOptions,
+    expire: bool,
+) -> Answer<Value> {
     let resource = kind.qualified();
     let selector = Selector::parse(kind, &options.label_selector, &options.field_selector)?;
     let token = match options.continue_token.as_deref().filter(|token| !token.is_empty()) {
         Some(token) => Token::read(token, &resource, namespace)?,
         None => Token { version: None, behind: Key::new(&resource, namespace, "") },
     };
+    if expire && token.version.is_some() {
+        return Err(expired());
+    }
     let version = token.version.unwrap_or_else(|| store.version());
     if version > store.version() {
         return Err(too_large(version, store.version()));

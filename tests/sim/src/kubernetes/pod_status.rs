@@ -1,9 +1,12 @@
 //! What a kubelet knows of a Pod, and the status that it writes of it.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{
-    json::{at, list, text},
+    json::{at, list, put, text},
+    quantity::Quantity,
     time::stamp,
 };
 
@@ -123,6 +126,11 @@ impl Run {
                 fields.insert("reason".to_owned(), ended.reason.clone().into());
                 fields.insert("message".to_owned(), ended.message.clone().into());
             }
+            fields.insert("resources".to_owned(), json!({}));
+            let allocated = allocated(pod);
+            if !allocated.is_empty() && self.containers.iter().any(|container| !container.id.is_empty()) {
+                fields.insert("allocatedResources".to_owned(), allocated.into());
+            }
             let got_somewhere = |container: &Container| {
                 !matches!(container.state, State::Waiting { reason: "ContainerCreating", .. })
             };
@@ -224,6 +232,7 @@ impl Container {
     }
 
     fn status(&self, pod: &Value) -> Value {
+        let spec = list(pod, &["spec", "containers"]).iter().find(|spec| text(spec, &["name"]) == self.name);
         let mut status = json!({
             "name": self.name,
             "state": self.state.show(),
@@ -238,15 +247,42 @@ impl Container {
             && !self.id.is_empty()
         {
             fields.insert("containerID".to_owned(), self.id.clone().into());
-            fields.insert("resources".to_owned(), self.resources(pod));
+            let resources = spec.and_then(|spec| spec.get("resources")).cloned();
+            fields.insert("resources".to_owned(), resources.unwrap_or_else(|| json!({})));
+            let allocated = spec.and_then(|spec| at(spec, &["resources", "requests"])).cloned();
+            fields.extend(allocated.map(|allocated| ("allocatedResources".to_owned(), allocated)));
+        }
+        let mounts: Vec<Value> =
+            spec.map(|spec| list(spec, &["volumeMounts"])).unwrap_or_default().iter().map(mount).collect();
+        if !mounts.is_empty() {
+            put(&mut status, &["volumeMounts"], mounts);
         }
         status
     }
+}
 
-    fn resources(&self, pod: &Value) -> Value {
-        let spec = list(pod, &["spec", "containers"]).iter().find(|spec| text(spec, &["name"]) == self.name);
-        spec.and_then(|spec| spec.get("resources")).cloned().unwrap_or_else(|| Value::Object(Map::new()))
+/// A mount as a container has it.
+fn mount(wanted: &Value) -> Value {
+    let mut mount = json!({ "name": text(wanted, &["name"]), "mountPath": text(wanted, &["mountPath"]) });
+    if wanted.get("readOnly") == Some(&json!(true)) {
+        put(&mut mount, &["readOnly"], true);
+        put(&mut mount, &["recursiveReadOnly"], "Disabled");
     }
+    mount
+}
+
+/// What all containers of a Pod ask for.
+fn allocated(pod: &Value) -> Map<String, Value> {
+    let mut sum: BTreeMap<String, Quantity> = BTreeMap::new();
+    for container in list(pod, &["spec", "containers"]) {
+        for (name, amount) in super::json::fields(container, &["resources", "requests"]).into_iter().flatten()
+        {
+            let amount = amount.as_str().and_then(Quantity::parse).unwrap_or_default();
+            let total = sum.entry(name.clone()).or_default();
+            *total = total.plus(amount);
+        }
+    }
+    sum.into_iter().map(|(name, amount)| (name, amount.to_string().into())).collect()
 }
 
 impl State {

@@ -81,7 +81,7 @@ impl State {
     }
 
     pub(super) fn list(&self, subject: &Subject, options: &ListOptions) -> Answer<Value> {
-        paging::list(&self.store, &subject.kind, &subject.key.namespace, options)
+        paging::list(&self.store, &subject.kind, &subject.key.namespace, options, self.tokens_expire)
     }
 
     pub(super) fn create(&mut self, caller: &Caller, subject: &Subject, body: Value) -> Answer<Value> {

@@ -1,6 +1,9 @@
 //! Everything that a cluster is at one time, and what happens in it by itself.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 
@@ -38,6 +41,12 @@ pub(super) struct State {
     pub(super) random: Random,
     pub(super) nodes: Vec<Node>,
     pub(super) images: BTreeMap<String, Image>,
+    /// Of all others.
+    pub(super) any_image: Image,
+    /// Pods whose status somebody else has set.
+    pub(super) frozen: BTreeSet<String>,
+    /// Whether lists can't go on at all.
+    pub(super) tokens_expire: bool,
     pub(super) pace: Pace,
     /// What the kubelets know, by the Pods' UIDs.
     pub(super) runs: BTreeMap<String, Run>,
@@ -63,6 +72,9 @@ impl State {
             random: Random::seeded(seed),
             nodes: Vec::new(),
             images: BTreeMap::new(),
+            any_image: Image::Runs,
+            frozen: BTreeSet::new(),
+            tokens_expire: false,
             pace: Pace::default(),
             runs: BTreeMap::new(),
             waiting: Vec::new(),
@@ -91,6 +103,9 @@ impl State {
                 Due::FillNamespace(name) => self.fill_namespace(&name),
                 Due::EndNamespace(name) => self.end_content(&name),
                 Due::CountQuota(namespace) => self.count_quota(&namespace),
+                Due::Sync(key) => self.sync(&key),
+                Due::LoseNode(name) => self.lose_node(&name),
+                Due::EvictFrom(name) => self.evict_from(&name),
             }
         }
         self.now_ms = self.now_ms.max(to_ms);
@@ -118,6 +133,7 @@ impl State {
         if recount {
             self.plan_count(&key.namespace);
         }
+        self.plan_sync(key, &object);
         object
     }
 
@@ -142,6 +158,7 @@ impl State {
             self.look_again();
         }
         self.release(&object);
+        self.plan_sync(key, &object);
         self.plan_count(&key.namespace);
         Some(object)
     }
@@ -156,7 +173,7 @@ impl State {
     }
 
     /// Pods without a node are looked at again: there may be room now.
-    fn look_again(&mut self) {
+    pub(super) fn look_again(&mut self) {
         let pending: Vec<Value> = self
             .store
             .of("pods", "")
@@ -249,37 +266,6 @@ impl State {
                 self.add(&key, object);
             }
         }
-    }
-
-    /// Other nodes; what those that are back would have done is done now.
-    pub(super) fn set_nodes(&mut self, nodes: Vec<Node>) {
-        let before: Vec<Key> = self.store.of("nodes", "").map(|(key, _)| key.clone()).collect();
-        for key in before.iter().filter(|key| nodes.iter().all(|node| node.name != key.name)) {
-            self.erase(key);
-        }
-        for node in &nodes {
-            let key = Key::new("nodes", "", &node.name);
-            match self.store.get(&key).cloned() {
-                Some(before) => {
-                    let mut object = node.object();
-                    put(&mut object, &["metadata"], before.get("metadata").cloned().unwrap_or_default());
-                    self.write(&key, object);
-                }
-                None => {
-                    self.add(&key, node.object());
-                }
-            }
-        }
-        let up: Vec<String> = nodes.iter().filter(|node| node.up).map(|node| node.name.clone()).collect();
-        self.nodes = nodes;
-        let (back, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|(node, ..)| up.contains(node));
-        self.waiting = waiting;
-        let back: Vec<(String, PodRef, Step)> = back;
-        for (_, pod, step) in back {
-            self.agenda.plan(self.now_ms, Due::Kubelet(pod, step));
-        }
-        self.look_again();
     }
 }
 

@@ -5,13 +5,13 @@
 //! remains is named in `differences.rs`; one that is gone must go from there, too.
 
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod compare;
 #[cfg(test)]
 mod differences;
 #[cfg(test)]
 mod normal;
-#[cfg(test)]
-mod recording;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
@@ -21,60 +21,33 @@ mod sites;
 #[cfg(test)]
 mod step;
 
-use serde_json::{Value, json};
-
-use crate::{
-    compare::differences,
-    recording::{recorded, recording},
-    run::run,
-    sites::Site,
-};
+use crate::check::{compare_real, compare_simulated};
 
 #[tokio::test]
 async fn the_simulated_api_server_answers_as_the_real_one() {
-    let answers = run(&Site::simulated()).await;
-    let recorded = recorded();
-    let mut found = Vec::new();
-    for (step, answer) in &answers {
-        let expected = recorded.get(step).unwrap_or_else(|| panic!("{step} is not recorded: see main.rs"));
-        found.extend(differences(step, expected, answer));
-    }
-    assert_eq!(recorded.len(), answers.len(), "the recording has steps that the script has no more");
-    let unexpected: Vec<String> =
-        found.iter().filter(|found| !differences::is_expected(found)).map(ToString::to_string).collect();
-    assert!(unexpected.is_empty(), "{} differences:\n{}", unexpected.len(), unexpected.join("\n"));
-    let stale: Vec<_> =
-        differences::EXPECTED.iter().filter(|expected| !found.iter().any(|f| expected.covers(f))).collect();
-    assert!(stale.is_empty(), "these differences are gone, so they must go from differences.rs: {stale:#?}");
-    println!("{} requests answered alike, {} named differences", answers.len(), found.len());
+    compare_simulated("requests", script::steps()).await;
+}
+
+#[tokio::test]
+async fn simulated_pods_live_and_die_as_real_ones() {
+    compare_simulated("lives", script::lives()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a real API server: make e2e"]
 async fn the_real_api_server_answers_as_it_was_recorded() {
-    let answers = run(&Site::real()).await;
-    if std::env::var_os("EPO_RECORD").is_some() {
-        let steps: Vec<String> = answers
-            .iter()
-            .map(|(step, answer)| json!({ "step": step, "answer": answer }).to_string())
-            .collect();
-        std::fs::write(recording(), format!("[\n{}\n]\n", steps.join(",\n"))).unwrap();
-        println!("{} answers recorded", answers.len());
-        return;
-    }
-    let recorded = recorded();
-    let found: Vec<String> = answers
-        .iter()
-        .flat_map(|(step, answer)| differences(step, recorded.get(step).unwrap_or(&Value::Null), answer))
-        .map(|found| found.to_string())
-        .collect();
-    assert!(found.is_empty(), "{} differences from the recording:\n{}", found.len(), found.join("\n"));
-    println!("{} requests answered as recorded", answers.len());
+    compare_real("requests", script::steps()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real node: make e2e"]
+async fn real_pods_live_and_die_as_it_was_recorded() {
+    compare_real("lives", script::lives()).await;
 }
 
 #[test]
 fn the_script_is_long_enough_to_mean_something() {
-    let steps = script::steps();
+    let steps: Vec<_> = script::steps().into_iter().chain(script::lives()).collect();
     assert!(steps.len() >= 60, "{}", steps.len());
     let mut names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     names.sort_unstable();

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 pub const SET_ASIDE: &[&str] = &[
     "What the cluster's own controllers write has no entry in `managedFields`.",
     "A change of what must not change is refused without the diff of Go's fields.",
+    "Whether a Pod that has ended still shows its address is a matter of chance on a real node; here it does.",
     "A patch after which an object can't be read is refused without the same quote of that object.",
 ];
 
@@ -55,6 +56,12 @@ impl Normal {
                         ("metadata", Value::Object(metadata)) if is_list => self.list_metadata(metadata),
                         ("resourceVersion", Value::String(version)) => self.version(version).into(),
                         ("ca.crt", _) => json!("<certificate>"),
+                        ("containerID" | "imageID", Value::String(id)) if !id.is_empty() => json!("<id>"),
+                        ("podIP" | "podIPs", _) if has_ended(fields) => continue,
+                        ("hostIP" | "podIP" | "ip", Value::String(_)) => json!("<address>"),
+                        ("nodeName", Value::String(node)) if node != "ghost" => json!("<node>"),
+                        // What the kernel gave, which is no word of the kubelet's.
+                        ("resources", Value::Object(_)) if fields.contains_key("phase") => continue,
                         ("clusterIP" | "clusterIPs", value) => without_addresses(value),
                         (_, value) => self.at(value),
                     };
@@ -98,18 +105,25 @@ impl Normal {
 
     /// Names that somebody else chose the end of.
     fn note_generated(&mut self, value: &Value) {
+        let mut hashes = Vec::new();
         let mut note = |name: Option<&str>, prefix: &str| {
             if let Some(name) = name.filter(|name| name.starts_with(prefix) && name.len() == prefix.len() + 5)
             {
                 self.generated.push((name.to_owned(), format!("{prefix}<generated>")));
             }
         };
+        for item in value["items"].as_array().into_iter().flatten().chain([value]) {
+            if let Some(hash) = item["metadata"]["labels"]["pod-template-hash"].as_str() {
+                hashes.push(hash.to_owned());
+            }
+        }
         if let Some(prefix) = value["metadata"]["generateName"].as_str() {
             note(value["metadata"]["name"].as_str(), prefix);
         }
         for volume in value["spec"]["volumes"].as_array().into_iter().flatten() {
             note(volume["name"].as_str(), "kube-api-access-");
         }
+        self.generated.extend(hashes.into_iter().map(|hash| (hash, "<hash>".to_owned())));
     }
 
     fn text(&mut self, text: &str) -> String {
@@ -128,6 +142,12 @@ impl Normal {
         // An object that can't be read is quoted as a whole.
         if let (Some(from), Some(to)) = (text.find("Invalid value: \"{"), text.rfind("}\": ")) {
             text = format!("{}Invalid value: <object>: {}", &text[..from], &text[to + 4..]);
+        }
+        // Why a registry does not answer is its own affair.
+        if let Some((before, rest)) = text.split_once("failed to resolve reference ")
+            && let Some((reference, _)) = rest.split_once(": ")
+        {
+            text = format!("{before}failed to resolve reference {reference}: <cause>");
         }
         if let Some((before, rest)) = text.split_once("ResourceVersion in record (")
             && let Some((version, after)) = rest.split_once(')')
@@ -153,6 +173,10 @@ impl Normal {
         }
         shown + rest
     }
+}
+
+fn has_ended(status: &Map<String, Value>) -> bool {
+    status.get("phase").is_some_and(|phase| phase == "Succeeded" || phase == "Failed")
 }
 
 fn is_uid(text: &str) -> bool {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::{
     normal::Normal,
-    script,
     sites::Site,
     step::{Call, Step},
 };
@@ -16,11 +15,11 @@ use crate::{
 const TRIES: usize = 300;
 
 /// All answers, in the form in which they are compared.
-pub async fn run(site: &Site) -> Vec<(String, Value)> {
+pub async fn run(site: &Site, script: Vec<Step>) -> Vec<(String, Value)> {
     let mut answered: BTreeMap<String, Value> = BTreeMap::new();
     let mut normal = Normal::new(&site.namespace);
     let mut answers = Vec::new();
-    for step in script::steps() {
+    for step in script {
         let answer = ask_until(site, &answered, &step).await;
         let shown = match &answer {
             Ok(value) => json!({ "ok": normal.value(value) }),
@@ -89,6 +88,10 @@ async fn ask(
         }
         Call::ExpireTokens => {
             site.expire_tokens().await;
+            Ok(Value::Null)
+        }
+        Call::Becomes(image) => {
+            site.becomes(image);
             Ok(Value::Null)
         }
     }

@@ -4,11 +4,20 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use egress_capabilities::KubernetesCapability;
 use egress_runtime::capability::{Clock, Kubernetes};
-use egress_sim::{clock::VirtualClock, kubernetes::Cluster};
+use egress_sim::{
+    clock::VirtualClock,
+    kubernetes::{Cluster, Image},
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MANAGER: &str = "egress-proxies-operator.agree";
+
+/// The lab's node has it.
+pub const SQUID: &str = "docker.io/lab/squid:1";
+
+/// No registry has it.
+pub const MISSING: &str = "docker.io/lab/none:1";
 
 /// An API server, as its administrator and as a ServiceAccount that may little.
 pub struct Site {
@@ -29,6 +38,7 @@ impl Site {
         let clock = VirtualClock::default();
         let namespace = "agree-simulated".to_owned();
         let cluster = Cluster::new(Arc::new(clock.clone())).as_manager(MANAGER).at_home(false);
+        cluster.image_missing(MISSING);
         let admin = Arc::new(cluster.as_user("admin"));
         let poor = Arc::new(cluster.as_user(&format!("system:serviceaccount:{namespace}:poor")));
         Self { admin, poor, namespace, kind: Kind::Simulated(cluster, clock) }
@@ -46,8 +56,9 @@ impl Site {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        let namespace = format!("agree-{:06x}", seconds & 0xff_ffff);
+        // Two tests begin within one second.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let namespace = format!("agree-{:06x}", now.as_micros() & 0xff_ffff);
         let lend = |cluster: Value| {
             let grant = serde_json::from_value(json!({ "clusters": { "lab": cluster } })).unwrap();
             Arc::new(KubernetesCapability::new(&"agree".parse().unwrap(), grant, None).unwrap())
@@ -68,6 +79,13 @@ impl Site {
         match &self.kind {
             Kind::Simulated(_, clock) => clock.sleep(moment).await,
             Kind::Real { .. } => tokio::time::sleep(moment).await,
+        }
+    }
+
+    /// What becomes of containers with the lab's Squid. A real one runs what the Pod says.
+    pub fn becomes(&self, image: &Image) {
+        if let Kind::Simulated(cluster, _) = &self.kind {
+            cluster.set_image(SQUID, image.clone());
         }
     }
 

@@ -1,6 +1,7 @@
 //! One request of the script.
 
 use egress_runtime::capability::{DeleteOptions, ListOptions, PatchKind};
+use egress_sim::kubernetes::Image;
 use serde_json::Value;
 
 /// A request, and what it is compared by.
@@ -26,6 +27,8 @@ pub enum Call {
     Delete(&'static str, Option<&'static str>, Option<&'static str>, Option<u32>),
     /// Lists that have begun come to their end.
     ExpireTokens,
+    /// What becomes of the lab's Squid from now on, where nobody runs it for real.
+    Becomes(Image),
 }
 
 #[derive(Default)]

@@ -1,9 +1,12 @@
 //! Objects of the API as things of a backend.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use egress_runtime::capability::Resource;
 use egress_sim::backend::Thing;
 use serde_json::{Map, Value};
 
+/// Keeps an object from going.
+pub const HOLD: &str = "conformance.egressproxies.dev/hold";
 /// The prefix of the labels that a mark stands in.
 pub const PREFIX: &str = "egressproxies.dev/";
 /// What may be an instance when nothing else made it.
@@ -127,4 +130,26 @@ pub fn user_data(object: &Value, instance: &str) -> Option<Vec<u8>> {
 
 fn word(data: &Map<String, Value>) -> Option<&str> {
     ["userdata", "user-data", "userData"].iter().find_map(|key| data.get(*key)?.as_str())
+}
+
+/// Namespace and name.
+pub fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("", name))
+}
+
+/// As the capability asks for it.
+pub fn api_resource(kind: &str) -> Resource {
+    match kind.split_once('.') {
+        Some((plural, group)) => Resource { api_version: format!("{group}/v1"), plural: plural.to_owned() },
+        None => Resource { api_version: "v1".to_owned(), plural: kind.to_owned() },
+    }
+}
+
+/// Labels and annotations, where marks can stand; what is not to be kept goes.
+pub fn each_label(object: &mut Value, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+    for part in ["/metadata/labels", "/metadata/annotations"] {
+        if let Some(Value::Object(pairs)) = object.pointer_mut(part) {
+            pairs.retain(|key, value| keep(key, value));
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! The simulated clusters, behind the provider's back.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use egress_runtime::capability::{DeleteOptions, Kubernetes, PatchKind, Resource};
+use egress_runtime::capability::{DeleteOptions, Kubernetes, PatchKind};
 use egress_sim::{
     backend::{Action, Backend, Condition, Thing, Unable},
     clock::VirtualClock,
@@ -12,10 +12,8 @@ use egress_sim::{
 };
 use serde_json::{Value, json};
 
-use super::objects::{PREFIX, full_name, resource, thing, user_data};
+use super::objects::{HOLD, PREFIX, api_resource, each_label, full_name, resource, split, thing, user_data};
 
-/// Keeps an object from going.
-const HOLD: &str = "conformance.egressproxies.dev/hold";
 /// Who does what an administrator does.
 const ADMIN: &str = "admin";
 /// What others keep in a namespace.
@@ -56,6 +54,29 @@ impl Simulated {
             Self { clusters, clock, namespaces: namespaces.clone(), furniture: BTreeSet::new() };
         backend.furniture = backend.objects().map(|(place, object)| key(&place, &object)).collect();
         backend
+    }
+
+    /// Others that are now as these are.
+    pub fn copy(&self) -> Self {
+        let clock = VirtualClock::at(self.clock.elapsed());
+        let copied =
+            |(name, cluster): &(String, Cluster)| (name.clone(), cluster.copy(Arc::new(clock.clone())));
+        Self {
+            clusters: self.clusters.iter().map(copied).collect(),
+            clock: clock.clone(),
+            namespaces: self.namespaces.clone(),
+            furniture: self.furniture.clone(),
+        }
+    }
+
+    /// By their names.
+    pub fn clusters(&self) -> &[(String, Cluster)] {
+        &self.clusters
+    }
+
+    /// Their time.
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
     }
 
     /// What must not come out.
@@ -99,26 +120,6 @@ impl Simulated {
 
 fn key(place: &str, object: &Value) -> (String, String, String) {
     (place.to_owned(), resource(object), full_name(object))
-}
-
-fn split(name: &str) -> (&str, &str) {
-    name.split_once('/').unwrap_or(("", name))
-}
-
-fn api_resource(kind: &str) -> Resource {
-    match kind.split_once('.') {
-        Some((plural, group)) => Resource { api_version: format!("{group}/v1"), plural: plural.to_owned() },
-        None => Resource { api_version: "v1".to_owned(), plural: kind.to_owned() },
-    }
-}
-
-/// Labels and annotations, where marks can stand.
-fn each_label(object: &mut Value, mut change: impl FnMut(&str, &mut Value) -> bool) {
-    for part in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(Value::Object(pairs)) = object.pointer_mut(part) {
-            pairs.retain(|key, value| change(key, value));
-        }
-    }
 }
 
 #[async_trait]

@@ -2,12 +2,13 @@
 
 mod laws;
 mod lists;
+mod others;
 mod pods;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_runtime::capability::{
-    Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, Resource,
+    Access, Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, Resource,
 };
 use serde_json::{Value, json};
 

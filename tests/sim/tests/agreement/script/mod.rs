@@ -5,6 +5,7 @@ mod deletes;
 mod kinds;
 mod limits;
 mod lists;
+mod lives;
 mod objects;
 mod owners;
 mod patches;
@@ -33,6 +34,13 @@ pub fn steps() -> Vec<Step> {
     }
     steps.extend(end());
     steps.extend(limits::steps());
+    steps
+}
+
+/// The same with a node: what becomes of Pods.
+pub fn lives() -> Vec<Step> {
+    let mut steps = lives::begin();
+    steps.extend(lives::steps());
     steps
 }
 
