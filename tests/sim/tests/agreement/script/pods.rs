@@ -13,12 +13,13 @@ fn container(more: Value) -> Value {
     json!([whole])
 }
 
+/// Its owner's kind is one that no server knows: one that is known makes the real collector take the Pod.
 fn provider_pod() -> Value {
     let probe = json!({ "tcpSocket": { "port": 3128 }, "periodSeconds": 1 });
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "proxy-web", "namespace": "$ns", "labels": { "egress/installation": "abc123" },
-                      "ownerReferences": [{ "apiVersion": "egressproxies.dev/v1alpha1", "kind": "Proxy", "name": "web",
+                      "ownerReferences": [{ "apiVersion": "example.com/v1", "kind": "Proxy", "name": "web",
                                             "uid": "u-1", "controller": true, "blockOwnerDeletion": false }] },
         "spec": {
             "schedulerName": "nobody", "restartPolicy": "Always", "automountServiceAccountToken": false,
