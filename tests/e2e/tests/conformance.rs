@@ -37,6 +37,7 @@ fn lend(lab: &Lab, rules: &Value) -> Arc<KubernetesCapability> {
 
 /// Not in an executor: the suite brings its own.
 #[test]
+#[ignore = "takes a quarter of an hour: EPO_SOAK=1 tests/e2e/run.sh conformance --ignored"]
 fn the_kubernetes_provider_keeps_the_contract_on_a_real_cluster() {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (lab, one, two) = executor.block_on(async {
