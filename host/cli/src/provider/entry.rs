@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use egress_conformance::Entry;
 use egress_contract::{Description, EntryName, Installation};
 use egress_operator::config::{EntryConfig, Settings};
 use egress_runtime::{Candidate, Described, Lent, Module, Runtime, Slot};
@@ -29,7 +30,7 @@ pub struct EntryFile {
     /// The entry as it stands in the providers ConfigMap: its config, grants and limits [default: the first
     /// example of the component's config schema]
     #[arg(short, long, value_name = "ENTRY.yaml")]
-    entry: Option<PathBuf>,
+    pub(super) entry: Option<PathBuf>,
 }
 
 impl EntryFile {
@@ -86,6 +87,17 @@ impl Subject {
     /// The grants as they stand in the entry.
     pub fn grants(&self) -> Result<Value, Failure> {
         serde_json::to_value(&self.settings.grants).map_err(|error| Failure::Render(error.to_string()))
+    }
+
+    /// For the suite.
+    pub fn tried(&self) -> Result<Entry, Failure> {
+        Ok(Entry {
+            name: self.entry.clone(),
+            config: self.settings.config.clone(),
+            grants: self.grants()?,
+            limits: self.settings.limits.clone(),
+            legacy: self.settings.legacy(),
+        })
     }
 
     /// For a slot.

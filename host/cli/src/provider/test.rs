@@ -11,16 +11,16 @@ use std::{
 
 use clap::ValueEnum;
 use egress_conformance::{
-    CannotRun, Entry, Outcome, Progress, Report, Settings, Suite, Verdict,
-    kind::kubernetes::SimulatedKubernetes, promise,
+    CannotRun, Outcome, Progress, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
+    promise,
 };
-use egress_contract::Installation;
-use egress_operator::config;
-use egress_runtime::{Module, Slot};
 use egress_sim::fault::Point;
-use serde_json::{Value, json};
 
-use super::{ComponentFile, nothing, runtime, validate};
+use super::{
+    ComponentFile,
+    entry::{EntryFile, Subject},
+    runtime,
+};
 use crate::{failure::Failure, output, setup};
 
 #[derive(clap::Args)]
@@ -47,9 +47,8 @@ Exit codes:
 pub struct Test {
     #[command(flatten)]
     file: ComponentFile,
-    /// The entry as it stands in the providers ConfigMap: its config, grants and limits
-    #[arg(short, long, value_name = "ENTRY.yaml")]
-    entry: Option<PathBuf>,
+    #[command(flatten)]
+    entry: EntryFile,
     /// Another build of the provider, which takes over and is taken over from [default: the same one]
     #[arg(long, value_name = "FILE")]
     other: Option<PathBuf>,
@@ -85,25 +84,22 @@ impl Test {
     }
 
     fn test(&self) -> Result<(), Failure> {
-        let module = self.file.module()?;
+        let runtime = runtime()?;
+        let subject = setup::block_on(Subject::open(&runtime, &self.file, &self.entry))?;
         let other =
             self.other.as_deref().map(|path| ComponentFile { path: path.to_owned() }.module()).transpose()?;
-        let entry = self.entry.as_deref().map(read).transpose()?;
-        let (config, grants) = match &entry {
-            Some(entry) => (entry.config.clone(), entry.grants.clone()),
-            None => (example(&self.file, module.clone())?, Value::Null),
-        };
-        let kind = Arc::new(SimulatedKubernetes::new(&config, &grants));
+        let kind = Arc::new(SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?));
         let settings = Settings {
-            entry,
+            // Without one the suite takes the examples itself: the second is the other revision's.
+            entry: subject.from_entry.then(|| subject.tried()).transpose()?,
             other,
             seed: self.seed,
             only: self.only.clone(),
             cut: self.cut,
-            ..Settings::new(module)
+            ..Settings::new(subject.module)
         };
         let could_not = |error| self.could_not(error);
-        let suite = Suite::open(kind, settings).map_err(could_not)?;
+        let suite = Suite::open_in(runtime, kind, settings).map_err(could_not)?;
         let told = Told::new(if self.only.is_empty() { promise::all().len() } else { self.only.len() });
         let report = suite.run(&told).map_err(could_not)?;
         output::print(self.text(&report)?.as_bytes())?;
@@ -149,7 +145,7 @@ impl Test {
         let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let mut command =
             format!("epo provider test {} --only {id} --seed {}", quoted(self.file.path()), self.seed);
-        for (flag, path) in [("--entry", &self.entry), ("--other", &self.other)] {
+        for (flag, path) in [("--entry", self.entry.path()), ("--other", self.other.as_deref())] {
             if let Some(path) = path {
                 command += &format!(" {flag} {}", quoted(path));
             }
@@ -184,26 +180,6 @@ fn judge(report: &Report) -> Result<(), Failure> {
             ids(|verdict| matches!(verdict, Verdict::Broken(_)))
         ))),
     }
-}
-
-/// Read as an operator would; a pin is about what it may load, and here another build may be tried.
-fn read(path: &Path) -> Result<Entry, Failure> {
-    let (name, config::EntryConfig { settings, .. }) = validate::read(path)?;
-    let grants =
-        serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
-    let legacy = settings.legacy();
-    Ok(Entry { name, config: settings.config, grants, limits: settings.limits, legacy })
-}
-
-/// What the component itself gives as an example of its config.
-fn example(file: &ComponentFile, module: Module) -> Result<Value, Failure> {
-    setup::block_on(async {
-        let slot = Slot::new(runtime()?, nothing::entry()?, Installation::new("test"));
-        let described = slot.describe(nothing::candidate(module)).await;
-        let description = described.map_err(|refusal| file.refused(refusal))?;
-        let example = description.config_schema.pointer("/examples/0").cloned();
-        Ok(example.unwrap_or_else(|| json!({})))
-    })
 }
 
 /// A line for each promise, as it is tried.
@@ -243,7 +219,7 @@ mod tests {
     fn what_repeats_a_failure_can_be_pasted() {
         let test = Test {
             file: ComponentFile { path: "it's mine.wasm".into() },
-            entry: Some("entry.yaml".into()),
+            entry: EntryFile { entry: Some("entry.yaml".into()) },
             other: None,
             only: Vec::new(),
             cut: None,

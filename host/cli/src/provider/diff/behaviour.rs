@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use egress_conformance::{
-    CannotRun, Entry, Outcome, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
+    CannotRun, Outcome, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
 };
 use egress_runtime::Runtime;
 use egress_sim::difference;
@@ -169,16 +169,10 @@ async fn calls(lives: &Lives, fails: &mut Option<String>) -> BTreeMap<&'static s
 }
 
 fn suite(side: &Side, other: Option<&Side>, seed: u64, only: &[String]) -> Result<Report, Failure> {
-    let Subject { entry, settings, module, .. } = &side.subject;
+    let Subject { settings, module, .. } = &side.subject;
     let kind = Arc::new(SimulatedKubernetes::new(&settings.config, &side.subject.grants()?));
     let tried = Settings {
-        entry: Some(Entry {
-            name: entry.clone(),
-            config: settings.config.clone(),
-            grants: side.subject.grants()?,
-            limits: settings.limits.clone(),
-            legacy: settings.legacy(),
-        }),
+        entry: Some(side.subject.tried()?),
         other: other.map(|other| other.subject.module.clone()),
         seed,
         only: only.to_vec(),
