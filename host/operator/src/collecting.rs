@@ -10,13 +10,16 @@ use egress_runtime::Revision;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tracing::{info, warn};
 
 use crate::{
     api::{AsksStatus, COLLECT_ANNOTATION, CollectorStatus, OrphanStatus, UnreadStatus},
     core::{
-        collect::{Asks, Collector, Fate, Judged, Owners, Policy, Report, why_kept},
+        collect::{Asks, Collector, Fate, Judged, Owners, Policy, Report},
         store::Notice,
     },
     entry::Asked,
@@ -79,10 +82,10 @@ impl<O: Owners> Collecting<O> {
     /// Until the entry is removed, or the process ends.
     pub async fn run(mut self) {
         while let Some(revision) = self.active().await {
-            self.sweep(&revision).await;
-            let interval = Duration::from_secs(self.config.interval_seconds.into());
+            let next = Instant::now() + Duration::from_secs(self.config.interval_seconds.into());
+            self.sweep(&revision, next).await;
             tokio::select! {
-                () = tokio::time::sleep(interval) => {}
+                () = tokio::time::sleep_until(next) => {}
                 changed = self.inlets.confirmed.changed() => if changed.is_err() { return },
                 changed = self.inlets.asked.changed() => if changed.is_err() { return },
             }
@@ -116,7 +119,8 @@ impl<O: Owners> Collecting<O> {
         }
     }
 
-    async fn sweep(&mut self, revision: &Arc<Revision>) {
+    /// And what follows from it, until the next one: a removal that never ends must not keep that off.
+    async fn sweep(&mut self, revision: &Arc<Revision>, next: Instant) {
         let policy = Policy {
             grace: Duration::from_secs(self.config.grace_seconds.into()),
             dry_run: self.config.dry_run,
@@ -140,9 +144,9 @@ impl<O: Owners> Collecting<O> {
                 self.tell(&judged).await;
                 update(&mut report, judged);
             }
-            match due {
-                Some(due) => tokio::time::sleep(due).await,
-                None => break,
+            match due.map(|due| Instant::now() + due) {
+                Some(due) if due < next => tokio::time::sleep_until(due).await,
+                _ => break,
             }
         }
         self.show(status(&self.entry, &report));
@@ -249,7 +253,7 @@ fn status(entry: &EntryName, report: &Report) -> CollectorStatus {
         message: cut(&message, LONGEST_MESSAGE),
     };
     let ownerless = report.ownerless.iter().map(|j| orphan(&j.place, &j.item, j.fate.to_string()));
-    let kept = report.kept.iter().map(|(place, item, verdict)| orphan(place, item, why_kept(verdict)));
+    let kept = report.kept.iter().map(|(place, item, verdict)| orphan(place, item, verdict.to_string()));
     let unread = report.unread.iter().map(|unread| UnreadStatus {
         place: cut(&unread.place, LONGEST_MESSAGE),
         message: cut(&unread.why, LONGEST_MESSAGE),

@@ -26,6 +26,20 @@ pub enum Verdict {
     },
 }
 
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owned(key) => write!(f, "belongs to Proxy {key}"),
+            Self::Foreign => f.write_str("is not this installation's"),
+            Self::Unwatched => {
+                f.write_str("its Proxy may live in a namespace that this operator does not watch")
+            }
+            Self::Unreadable(key) => write!(f, "belongs to Proxy {key}, whose status can't be read"),
+            Self::Ownerless { .. } => f.write_str("nobody owns it"),
+        }
+    }
+}
+
 /// Judges by who it says it is and by who is there. An age that is not known is taken from `seen`, when it
 /// was first seen.
 pub fn judge(item: &Item, seen: Timestamp, census: &Census, installation: &Installation) -> Verdict {

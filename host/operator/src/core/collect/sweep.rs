@@ -18,7 +18,7 @@ use super::{
     census::{NoCensus, Owners},
     fate::{Fate, Verdict, judge, made, value},
 };
-use crate::core::{clock::Clock, store::ProxyKey};
+use crate::core::clock::Clock;
 
 /// A place that never ends its list is unread.
 const MOST_PAGES: usize = 10_000;
@@ -160,7 +160,7 @@ impl<O: Owners> Collector<O> {
                 match verdict {
                     Verdict::Ownerless { before_kind: older } => {
                         before_kind += usize::from(older && item.leftover.is_none());
-                        found.insert(Key::of(&item), (place.clone(), item, older));
+                        found.insert(Key::of(&item), (place.clone(), item));
                     }
                     kept => report.kept.push((place.clone(), item, kept)),
                 }
@@ -168,16 +168,14 @@ impl<O: Owners> Collector<O> {
         }
         self.remember(&found, &report.unread, now);
         report.asks = asks(&found, before_kind, report.instances);
-        let confirmed = report.asks.as_ref().is_some_and(|asks| Some(asks.sweep.as_str()) == confirmed);
-        if confirmed {
-            report.asks = None;
-        }
-        for (key, (place, item, older)) in found {
-            let asked = report.asks.is_some() || (older && !confirmed);
-            let fate = self.fate(&key, &item, policy, asked, now);
-            if fate == Fate::Going(String::new()) {
-                let removal = Removal { place: place.clone(), item: item.clone(), progress: None };
-                self.removals.entry(key).or_insert(removal);
+        report.asks = report.asks.filter(|asks| Some(asks.sweep.as_str()) != confirmed);
+        // What goes is this sweep's to say, also of what was on its way out.
+        let mut under_way = std::mem::take(&mut self.removals);
+        for (key, (place, item)) in found {
+            let fate = self.fate(&key, &item, policy, report.asks.is_some(), now);
+            if matches!(fate, Fate::Going(_)) {
+                let progress = under_way.remove(&key).and_then(|removal| removal.progress);
+                self.removals.insert(key, Removal { place: place.clone(), item: item.clone(), progress });
             }
             report.ownerless.push(Judged { place, item, fate });
         }
@@ -185,10 +183,10 @@ impl<O: Owners> Collector<O> {
     }
 
     /// What is there no more, and was looked for, is forgotten: the two sweeps begin anew.
-    fn remember(&mut self, found: &BTreeMap<Key, (String, Item, bool)>, unread: &[Unread], now: Timestamp) {
+    fn remember(&mut self, found: &BTreeMap<Key, (String, Item)>, unread: &[Unread], now: Timestamp) {
         let unread: BTreeSet<&str> = unread.iter().map(|unread| unread.place.as_str()).collect();
         self.seen.retain(|key, seen| found.contains_key(key) || unread.contains(seen.place.as_str()));
-        for (key, (place, _, _)) in found {
+        for (key, (place, _)) in found {
             let seen =
                 self.seen.entry(key.clone()).or_insert(Seen { place: place.clone(), first: now, sweeps: 0 });
             seen.sweeps = seen.sweeps.saturating_add(1);
@@ -293,7 +291,7 @@ async fn list(provider: &dyn Provider, place: &str, judge: &impl Fn(&Item) -> Ve
 }
 
 /// Whether so many have no owner that something else must be wrong.
-fn asks(found: &BTreeMap<Key, (String, Item, bool)>, before_kind: usize, instances: usize) -> Option<Asks> {
+fn asks(found: &BTreeMap<Key, (String, Item)>, before_kind: usize, instances: usize) -> Option<Asks> {
     let ownerless: Vec<&Key> = found.keys().filter(|key| key.leftover.is_none()).collect();
     if before_kind == 0 && ownerless.len() <= (instances / 10).max(1) {
         return None;
@@ -307,17 +305,4 @@ fn asks(found: &BTreeMap<Key, (String, Item, bool)>, before_kind: usize, instanc
     }
     let sweep = hex::encode(hasher.finalize()).chars().take(12).collect();
     Some(Asks { sweep, ownerless: ownerless.len(), before_kind, instances })
-}
-
-/// For the words about something that is kept.
-pub fn why_kept(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Owned(ProxyKey { namespace, name }) => format!("belongs to Proxy {namespace}/{name}"),
-        Verdict::Foreign => "is not this installation's".to_owned(),
-        Verdict::Unwatched => {
-            "its Proxy may live in a namespace that this operator does not watch".to_owned()
-        }
-        Verdict::Unreadable(key) => format!("belongs to Proxy {key}, whose status can't be read"),
-        Verdict::Ownerless { .. } => "nobody owns it".to_owned(),
-    }
 }

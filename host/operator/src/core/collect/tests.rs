@@ -379,6 +379,38 @@ async fn leftovers_are_no_instances_and_set_no_brake() {
 }
 
 #[tokio::test]
+async fn a_leftover_that_is_older_than_the_kind_waits_for_no_word_that_nobody_asks() {
+    let (world, mut sweeps) = Sweeps::new();
+    world.leftover("seed");
+    sweeps.sweep().await;
+    world.pass(HOUR);
+    world.with(|state| state.since = state.now);
+    let report = sweeps.sweep().await;
+    assert_eq!((report.asks.clone(), fates(&report)), (None, vec![&Fate::Going(String::new())]));
+    assert_eq!(world.there(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_removal_under_way_stops_when_a_later_sweep_asks() {
+    let (world, mut sweeps) = Sweeps::new();
+    world.make("first", false);
+    world.with(|state| state.delete_steps = 1);
+    world.pass(HOUR * 2);
+    sweeps.sweep().await;
+    let places = ["here".to_owned()];
+    sweeps.collector.sweep(&world, &places, POLICY, None).await.unwrap();
+    assert!(sweeps.collector.remove(&world).await.1.is_some());
+    world.make("second", false);
+    world.make("third", false);
+    let report = sweeps.sweep().await;
+    assert!(report.asks.is_some());
+    assert_eq!(world.there(), ["first", "second", "third"]);
+    sweeps.confirmed = report.asks.map(|asks| asks.sweep);
+    sweeps.sweeps(2).await;
+    assert_eq!(world.there(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn what_is_older_than_the_kind_itself_waits_for_a_word_however_few() {
     let (world, mut sweeps) = Sweeps::new();
     for n in 0..20 {
