@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How often a guest that computes is looked at: what a limit on its time is exact to.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Addresses of one memory.
 const MEMORY_RESERVATION: u64 = 4 << 30;

@@ -82,7 +82,7 @@ pub(crate) fn operation_span(name: OperationName, callee: &Callee<'_>) -> Span {
                 entry = %callee.entry,
                 digest = %callee.digest,
                 revision = %callee.revision,
-                target = callee.target,
+                instance = callee.target,
                 place = callee.place,
                 outcome = Empty,
                 reason = Empty,
@@ -175,7 +175,7 @@ impl<'a> OperationRecord<'a> {
             info!(
                 entry = %self.callee.entry,
                 operation,
-                target = self.callee.target,
+                instance = self.callee.target,
                 place = self.callee.place,
                 revision = %self.callee.revision,
                 outcome,

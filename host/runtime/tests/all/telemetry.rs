@@ -31,7 +31,7 @@ async fn an_operation_is_a_span_with_all_that_tells_it_from_others() {
     assert_eq!(field(&span, "entry"), "test");
     assert_eq!(field(&span, "digest"), revision.digest().to_string());
     assert_eq!(field(&span, "revision"), revision.id().to_string());
-    assert_eq!(field(&span, "target"), target().name.to_string());
+    assert_eq!(field(&span, "instance"), target().name.to_string());
     assert_eq!(field(&span, "outcome"), "ok");
     let ended = capture.events("operation ended");
     let ended = only(ended.into_iter().filter(|event| field(event, "operation") == "create").collect());
