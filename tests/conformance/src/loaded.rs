@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use egress_contract::{Description, Installation};
-use egress_runtime::{Candidate, Limits, Module, Revision, Runtime, Slot, inspect};
+use egress_runtime::{Candidate, Described, Limits, Module, Revision, Runtime, Slot, inspect};
 use egress_sim::{fault::Plan, journal::Journal, watched::Watch};
 use serde_json::{Value, json};
 
@@ -41,7 +41,9 @@ impl Loaded {
             },
             None => plain(settings.module.clone())?,
         };
-        let mut examples = examples(&bench.describe(&subject).await?);
+        // Kept until it is loaded, or it would be compiled anew.
+        let described = bench.describe(&subject).await?;
+        let mut examples = examples(&described.description);
         if settings.entry.is_none() {
             subject.config = examples.pop_front().unwrap_or_else(|| json!({}));
         }
@@ -75,9 +77,9 @@ impl Bench<'_> {
         (slot, candidate)
     }
 
-    async fn describe(&self, subject: &Subject) -> Result<Description, CannotRun> {
+    async fn describe(&self, subject: &Subject) -> Result<Described, CannotRun> {
         let (slot, candidate) = self.slot(subject);
-        slot.describe(candidate).await.map_err(CannotRun::Refused)
+        slot.described(candidate).await.map_err(CannotRun::Refused)
     }
 
     async fn load(&self, subject: &Subject) -> Result<Arc<Revision>, CannotRun> {

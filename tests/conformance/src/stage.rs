@@ -16,6 +16,7 @@ use crate::{
     halt::{Go, Halt},
     host::Host,
     kind::World,
+    patience::patient,
     proxy::{OURS, Proxy},
 };
 
@@ -45,7 +46,7 @@ impl Subject {
             config: self.config.clone(),
             lent,
             grants: self.grants.clone(),
-            limits: self.limits.clone(),
+            limits: patient(&self.limits),
             legacy: self.legacy.clone(),
         }
     }
