@@ -25,9 +25,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether the components are of this kind of backend.
+    pub fn fit(kind: &dyn Kind, settings: &Settings) -> Result<(), CannotRun> {
+        fits(kind, &settings.module)?;
+        settings.other.iter().try_for_each(|other| fits(kind, other)).map_err(of_the_other)
+    }
+
     /// Loads both, or says why they can't be tried.
     pub async fn load(runtime: &Runtime, kind: &dyn Kind, settings: &Settings) -> Result<Self, CannotRun> {
-        fits(kind, &settings.module)?;
         let world = kind.world(settings.seed).await.map_err(unprepared)?;
         let bench = Bench { runtime, world: &world };
         let mut subject = match &settings.entry {
@@ -56,8 +61,11 @@ impl Loaded {
             // The same component whose entry was changed: that is another revision too.
             other.config = examples.pop_front().unwrap_or_else(|| subject.config.clone());
         }
-        fits(kind, &other.module)?;
-        let other_revision = bench.load(&other).await?;
+        let loaded = bench.load(&other).await;
+        let other_revision = match settings.other {
+            Some(_) => loaded.map_err(of_the_other)?,
+            None => loaded?,
+        };
         Ok(Self { subject, other, revision, other_revision })
     }
 }
@@ -88,6 +96,10 @@ impl Bench<'_> {
     }
 }
 
+fn of_the_other(error: CannotRun) -> CannotRun {
+    CannotRun::Other(Box::new(error))
+}
+
 fn unprepared(halt: Halt) -> CannotRun {
     let why = match halt {
         Halt::Broken(why) | Halt::Skipped(why) | Halt::Failed(why) => why,
@@ -109,7 +121,7 @@ fn fits(kind: &dyn Kind, module: &Module) -> Result<(), CannotRun> {
             return Err(CannotRun::OtherKind {
                 import: import.clone(),
                 kind: kind.name(),
-                way_out: "there is no simulated backend for it yet: try it against a real one".to_owned(),
+                way_out: "the suite has no backend for it yet: epo provider inspect and validate look at it without one".to_owned(),
             });
         }
     }

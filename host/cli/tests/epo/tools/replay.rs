@@ -9,7 +9,7 @@ use super::{
 
 /// One instance's life at the lab's API server. To make it anew:
 /// `EPO_KEEP_RECORDING=host/cli/tests/epo/recordings/kubernetes-life.json tests/e2e/run.sh recording`
-fn real_life() -> PathBuf {
+pub fn real_life() -> PathBuf {
     workspace().join("host/cli/tests/epo/recordings/kubernetes-life.json")
 }
 
