@@ -179,7 +179,9 @@ impl Test {
         };
         match error {
             CannotRun::Refused(refusal) => Failure::refused(path, refusal),
-            error => Failure::Setup(format!("{}: {error}", path.display())),
+            error @ CannotRun::OtherKind { .. } => Failure::Setup(format!("{}: {error}", path.display())),
+            // Not about the component.
+            error => Failure::Setup(error.to_string()),
         }
     }
 

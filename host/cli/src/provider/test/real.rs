@@ -24,7 +24,7 @@ const VERBS: [&str; 5] = ["get", "list", "create", "patch", "delete"];
 pub struct Namespaces {
     /// A namespace that is there and where nobody works, for Proxies and what is made for them; give two [default:
     /// the two that the entry's grants name]
-    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    #[arg(short = 'n', long = "namespace", value_name = "NAMESPACE")]
     pub given: Vec<String>,
 }
 

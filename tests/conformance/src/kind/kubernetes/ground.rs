@@ -42,7 +42,13 @@ pub async fn is_there(admin: &dyn Kubernetes, cluster: &str, namespace: &str) ->
         }
         // Whoever may do everything in a namespace need not be allowed to look at the namespace itself.
         Err(failure) if is_status(&failure, 403) => return Ok(()),
-        Err(failure) => return Err(failed(failure)),
+        Err(failure) => {
+            return Err(Unable::Failed(format!(
+                "cluster {cluster} can't be asked by whoever looks behind the provider's back: {}; see that the kubeconfig \
+                 leads there, as somebody that the cluster knows",
+                failure.message
+            )));
+        }
     };
     match text(&found, "/status/phase") {
         "Terminating" => Err(Unable::Failed(format!(
