@@ -112,6 +112,8 @@ fn what_was_made_with_user_data_is_replayed_without_it() {
 fn what_is_no_recording_is_told_with_the_way_to_one() {
     for (content, said) in [
         (&b"not json"[..], "--record"),
+        (b"", "--record"),
+        (b"\0asm\x0d\0\x01\0\xff\xfe", "--record"),
         (b"{}", "no field format"),
         (b"{\"format\": \"egress-provider-recording/9\"}", "egress-provider-recording/1"),
         (b"{\"format\": \"egress-provider-recording/1\"}", "beganMs"),

@@ -82,14 +82,6 @@ fn of_two_components_the_one_that_is_refused_is_named() {
 }
 
 #[test]
-fn what_is_no_recording_is_told_for_what_it_is() {
-    for bytes in [&b"rubbish"[..], b"", b"{}", b"\xff\xfe", b"\0asm\x01\0\0\0"] {
-        let (_dir, path) = file("life.json", bytes);
-        provider("replay", &component(), &[&path]).refused(2, &[&path, "no recording", "--record"]);
-    }
-}
-
-#[test]
 fn what_is_no_component_is_told_apart() {
     let (_dir, path) = file("module.wasm", b"#!/bin/sh");
     each(&path, |_, ran| ran.refused(2, &[&path, "not WebAssembly", "epo provider build"]));
