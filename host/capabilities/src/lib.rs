@@ -10,4 +10,4 @@
 
 pub mod kubernetes;
 
-pub use kubernetes::{Granted, HomeCluster, KubernetesCapability, KubernetesGrant};
+pub use kubernetes::{ClusterGrant, Granted, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};

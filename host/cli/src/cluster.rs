@@ -1,16 +1,16 @@
 //! Which cluster, and how a command reaches it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::{failure::Failure, setup};
+use crate::{failure::Failure, output::quoted, setup};
 
 /// The same words as kubectl's.
-#[derive(clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct ClusterArgs {
     /// The kubeconfig [default: as kubectl: $KUBECONFIG, ~/.kube/config; else the Pod's own cluster]
     #[arg(long, value_name = "FILE")]
@@ -21,6 +21,18 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
+    /// As it was typed, for a command that does the same again.
+    pub fn again(&self) -> String {
+        let kubeconfig = self.kubeconfig.iter().map(|path| format!(" --kubeconfig {}", quoted(path)));
+        let context = self.context.iter().map(|context| format!(" --context {}", quoted(Path::new(context))));
+        kubeconfig.chain(context).collect()
+    }
+
+    /// Whether somebody said which cluster.
+    pub fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// The kubeconfigs that these words may mean.
     pub fn files(&self) -> Vec<PathBuf> {
         match (&self.kubeconfig, std::env::var_os("KUBECONFIG")) {

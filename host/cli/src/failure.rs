@@ -25,7 +25,7 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// A file, or `-` for the standard input.
-    #[error("can't read {}: {source}", .path.display())]
+    #[error("can't read {}: {source}; give the path of a file that is there", .path.display())]
     Read { path: PathBuf, source: io::Error },
     /// A file that is to be written.
     #[error("can't write {}: {source}; give another path", .path.display())]

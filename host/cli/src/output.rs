@@ -1,6 +1,9 @@
 //! What is printed: tables for people, JSON and YAML for programs.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -79,6 +82,11 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
+}
+
+/// A path that can be pasted into a shell.
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 
 /// A size for people: `61.4 KiB`.

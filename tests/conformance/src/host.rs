@@ -8,10 +8,14 @@ use egress_contract::{
     Created, Deleted, Error, ErrorClass, Health, Instance, Item, Page, Pending, Provider, Target,
 };
 use egress_runtime::{Limits, Revision, capability::Clock};
-use egress_sim::watched::{End, Watch};
+use egress_sim::{
+    backend::Backend,
+    watched::{End, Watch},
+};
 
 use crate::{
     halt::{Go, Halt, broken},
+    kind::World,
     proxy::{Proxy, target_of},
 };
 
@@ -53,6 +57,7 @@ pub struct Host {
     watch: Watch,
     revision: Arc<Revision>,
     clock: Arc<dyn Clock>,
+    backend: Arc<dyn Backend>,
     longest_rest: Duration,
 }
 
@@ -72,13 +77,9 @@ impl Default for Patience {
 }
 
 impl Host {
-    pub(crate) fn new(
-        watch: Watch,
-        revision: Arc<Revision>,
-        clock: Arc<dyn Clock>,
-        longest_rest: Duration,
-    ) -> Self {
-        Self { watch, revision, clock, longest_rest }
+    pub(crate) fn new(watch: Watch, revision: Arc<Revision>, world: &World) -> Self {
+        let (clock, backend) = (Arc::clone(&world.clock), Arc::clone(&world.backend));
+        Self { watch, revision, clock, backend, longest_rest: world.longest_rest }
     }
 
     /// Its eyes.
@@ -221,9 +222,14 @@ impl Host {
         self.hear("check", place.to_owned(), self.limits().check_ms, self.revision.check(place), told).await
     }
 
+    /// Between two steps, as long as the operator would rest.
+    async fn rest(&self, time: Duration) {
+        self.backend.let_time_pass(time.min(self.longest_rest)).await;
+    }
+
     /// A moment passes, as between two steps.
     pub async fn pause(&self) {
-        self.clock.sleep(FIRST_BACKOFF).await;
+        self.rest(FIRST_BACKOFF).await;
     }
 
     /// Create until it is done, or fails in a way that waiting does not mend.
@@ -241,7 +247,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.rest(wait).await;
         }
         broken(format!("create is not done after {} calls", patience.steps))
     }
@@ -269,7 +275,7 @@ impl Host {
                     None => return Ok(Err(error)),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.rest(wait).await;
         }
         broken(format!("delete is not done after {} calls", patience.steps))
     }
@@ -340,7 +346,7 @@ impl Host {
                     None => return broken(format!("collecting {} failed: {}", item.name, failed(&error))),
                 },
             };
-            self.clock.sleep(wait.min(self.longest_rest)).await;
+            self.rest(wait).await;
         }
         broken(format!("collecting {} is not done after {MOST_STEPS} calls", item.name))
     }

@@ -15,6 +15,7 @@ pub mod halt;
 pub mod host;
 pub mod kind;
 mod loaded;
+pub mod patience;
 pub mod profile;
 pub mod promise;
 pub mod proxy;

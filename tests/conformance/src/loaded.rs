@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use egress_contract::{Description, Installation};
-use egress_runtime::{Candidate, Limits, Module, Revision, Runtime, Slot, inspect};
+use egress_runtime::{Candidate, Described, Limits, Module, Revision, Runtime, Slot, inspect};
 use egress_sim::{fault::Plan, journal::Journal, watched::Watch};
 use serde_json::{Value, json};
 
@@ -25,9 +25,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether the components are of this kind of backend.
+    pub fn fit(kind: &dyn Kind, settings: &Settings) -> Result<(), CannotRun> {
+        fits(kind, &settings.module)?;
+        settings.other.iter().try_for_each(|other| fits(kind, other)).map_err(of_the_other)
+    }
+
     /// Loads both, or says why they can't be tried.
     pub async fn load(runtime: &Runtime, kind: &dyn Kind, settings: &Settings) -> Result<Self, CannotRun> {
-        fits(kind, &settings.module)?;
         let world = kind.world(settings.seed).await.map_err(unprepared)?;
         let bench = Bench { runtime, world: &world };
         let mut subject = match &settings.entry {
@@ -41,7 +46,9 @@ impl Loaded {
             },
             None => plain(settings.module.clone())?,
         };
-        let mut examples = examples(&bench.describe(&subject).await?);
+        // Kept until it is loaded, or it would be compiled anew.
+        let described = bench.describe(&subject).await?;
+        let mut examples = examples(&described.description);
         if settings.entry.is_none() {
             subject.config = examples.pop_front().unwrap_or_else(|| json!({}));
         }
@@ -54,8 +61,11 @@ impl Loaded {
             // The same component whose entry was changed: that is another revision too.
             other.config = examples.pop_front().unwrap_or_else(|| subject.config.clone());
         }
-        fits(kind, &other.module)?;
-        let other_revision = bench.load(&other).await?;
+        let loaded = bench.load(&other).await;
+        let other_revision = match settings.other {
+            Some(_) => loaded.map_err(of_the_other)?,
+            None => loaded?,
+        };
         Ok(Self { subject, other, revision, other_revision })
     }
 }
@@ -75,15 +85,19 @@ impl Bench<'_> {
         (slot, candidate)
     }
 
-    async fn describe(&self, subject: &Subject) -> Result<Description, CannotRun> {
+    async fn describe(&self, subject: &Subject) -> Result<Described, CannotRun> {
         let (slot, candidate) = self.slot(subject);
-        slot.describe(candidate).await.map_err(CannotRun::Refused)
+        slot.described(candidate).await.map_err(CannotRun::Refused)
     }
 
     async fn load(&self, subject: &Subject) -> Result<Arc<Revision>, CannotRun> {
         let (slot, candidate) = self.slot(subject);
         slot.load(candidate).await.map_err(CannotRun::Refused)
     }
+}
+
+fn of_the_other(error: CannotRun) -> CannotRun {
+    CannotRun::Other(Box::new(error))
 }
 
 fn unprepared(halt: Halt) -> CannotRun {
@@ -107,7 +121,7 @@ fn fits(kind: &dyn Kind, module: &Module) -> Result<(), CannotRun> {
             return Err(CannotRun::OtherKind {
                 import: import.clone(),
                 kind: kind.name(),
-                way_out: "there is no simulated backend for it yet: try it against a real one".to_owned(),
+                way_out: "the suite has no backend for it yet: epo provider inspect and validate look at it without one".to_owned(),
             });
         }
     }

@@ -89,7 +89,8 @@ pub enum BadRecording {
 impl Recording {
     /// From its file.
     pub fn read(path: &Path) -> Result<Self, BadRecording> {
-        Self::parse(&fs::read_to_string(path)?)
+        let text = String::from_utf8(fs::read(path)?);
+        Self::parse(&text.map_err(|error| BadRecording::Malformed(error.to_string()))?)
     }
 
     /// From its text.

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::{
     call::{Answer, Call, InvalidCall},
+    patience::patient,
     recording::{BadRecording, Recorded, Recording},
     session::Session,
 };
@@ -112,7 +113,7 @@ async fn open(
             clock: Some(Arc::new(Watched::new(watch.clone(), clock))),
         },
         grants: json!({}),
-        limits: recording.limits.clone(),
+        limits: patient(&recording.limits),
         legacy: recording.legacy_marks.clone(),
     };
     let (entry, installation) = (recording.entry()?, recording.installation()?);

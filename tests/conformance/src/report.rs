@@ -108,15 +108,19 @@ impl Report {
 
     /// The figures, in two lines.
     pub fn summary(&self) -> String {
-        let Counts { runs, interruptions, hand_overs, interleavings, faults, calls, host_calls } =
+        let Counts { runs, interruptions, hand_overs, interleavings, faults, left_out, calls, host_calls } =
             self.counts;
+        let left_out = match left_out {
+            0 => String::new(),
+            points => format!(", {points} points left out"),
+        };
         let failed = match self.failed() {
             0 => String::new(),
             failed => format!(", {failed} not tried"),
         };
         format!(
             "{} promises kept, {} broken, {} not applicable{failed}; {} {} against {} in {:.1} s, seed {}\n\
-             {interruptions} interruptions, {hand_overs} hand-overs, {interleavings} interleavings, {faults} faults; \
+             {interruptions} interruptions, {hand_overs} hand-overs, {interleavings} interleavings, {faults} faults{left_out}; \
              {runs} runs, {calls} calls, {host_calls} host calls\n",
             self.kept(),
             self.broken(),

@@ -16,6 +16,7 @@ use crate::{
     halt::{Go, Halt},
     host::Host,
     kind::World,
+    patience::patient,
     proxy::{OURS, Proxy},
 };
 
@@ -45,7 +46,7 @@ impl Subject {
             config: self.config.clone(),
             lent,
             grants: self.grants.clone(),
-            limits: self.limits.clone(),
+            limits: patient(&self.limits),
             legacy: self.legacy.clone(),
         }
     }
@@ -130,7 +131,7 @@ impl Stage {
         let loaded = slot.load(candidate).await;
         watch.silence(false);
         let revision = loaded.map_err(|refusal| Halt::Failed(refusal.to_string()))?;
-        Ok(Host::new(watch, revision, Arc::clone(&world.clock), world.longest_rest))
+        Ok(Host::new(watch, revision, world))
     }
 
     /// What the component on trial says of a config: its places, or what is wrong with it.

@@ -2,12 +2,14 @@
 
 use std::{
     collections::VecDeque,
+    future::Future,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Instant,
 };
 
-use egress_contract::{Description, EntryName, Mark};
+use egress_contract::{Description, EntryName, Installation, Mark};
 use egress_runtime::{Limits, Module, Refusal, Revision, Runtime, RuntimeConfig};
 use egress_sim::fault::Point;
 use serde_json::Value;
@@ -17,6 +19,7 @@ use crate::{
     kind::Kind,
     loaded::Loaded,
     promise::{self, Promise},
+    proxy::OURS,
     report::{Outcome, Report},
     stage::Subject,
     trial::Trial,
@@ -80,6 +83,9 @@ pub enum CannotRun {
     /// It does not load.
     #[error("the component is refused at the stage {}: {}", .0.stage, .0.message)]
     Refused(Refusal),
+    /// The other revision can't be tried.
+    #[error("the other component: {0}")]
+    Other(Box<Self>),
     /// It asks for what this kind of backend has not.
     #[error(
         "the component imports {import}, and {kind} lends only what its own kind of providers needs; {way_out}"
@@ -98,6 +104,25 @@ pub enum CannotRun {
     /// The engine.
     #[error("the WebAssembly runtime did not start: {0}")]
     Runtime(#[from] egress_runtime::RuntimeError),
+    /// Somebody ended it.
+    #[error("ended after {ended} of {all} promises; what was made is removed")]
+    Ended {
+        /// Promises that were tried.
+        ended: usize,
+        /// Promises that were to be tried.
+        all: usize,
+    },
+    /// Something of it may still be at the backend.
+    #[error(
+        "{why}; what was made may still be there: run it again, which removes it first, or remove what is called \
+             proxy-*-{hash}-*"
+    )]
+    Left {
+        /// Why it could not be removed.
+        why: String,
+        /// What stands in all names.
+        hash: String,
+    },
     /// The rest.
     #[error("{0}")]
     Setup(String),
@@ -140,7 +165,11 @@ impl Suite {
             }
         }
         let executor = executor()?;
-        let loaded = executor.block_on(Loaded::load(&runtime, &*kind, &settings))?;
+        let loaded = executor.block_on(async {
+            Loaded::fit(&*kind, &settings)?;
+            kind.prepare().await.map_err(|unable| CannotRun::Setup(unable.to_string()))?;
+            Loaded::load(&runtime, &*kind, &settings).await
+        })?;
         let Loaded { subject, other, revision, other_revision } = loaded;
         Ok(Self {
             runtime,
@@ -156,6 +185,15 @@ impl Suite {
 
     /// Tries every promise, side by side where the backend is simulated.
     pub fn run(&self, progress: &dyn Progress) -> Result<Report, CannotRun> {
+        self.run_until(std::future::pending(), progress)
+    }
+
+    /// The same until somebody ends it. What it made at a real backend is removed in either case.
+    pub fn run_until(
+        &self,
+        end: impl Future<Output = ()>,
+        progress: &dyn Progress,
+    ) -> Result<Report, CannotRun> {
         let began = Instant::now();
         let chosen: VecDeque<&'static Promise> = promise::all()
             .iter()
@@ -165,19 +203,39 @@ impl Suite {
             .collect();
         let mut outcomes = match self.kind.is_simulated() {
             true => self.side_by_side(chosen, progress)?,
-            false => chosen
-                .into_iter()
-                .map(|promise| {
-                    let outcome = self.executor.block_on(self.try_one(promise));
-                    progress.ended(&outcome);
-                    outcome
-                })
-                .collect(),
+            false => self.executor.block_on(self.one_by_one(chosen, end, progress))?,
         };
         let place =
             |outcome: &Outcome| promise::all().iter().position(|promise| promise.id == outcome.promise.id);
         outcomes.sort_by_key(place);
         Ok(Report::new(self, outcomes, began.elapsed()))
+    }
+
+    async fn one_by_one(
+        &self,
+        chosen: VecDeque<&'static Promise>,
+        end: impl Future<Output = ()>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Outcome>, CannotRun> {
+        let (all, mut outcomes, mut end) = (chosen.len(), Vec::new(), pin!(end));
+        for promise in chosen {
+            // What is dropped in mid-call is a host that dies.
+            let outcome = tokio::select! {
+                biased;
+                () = &mut end => break,
+                outcome = self.try_one(promise) => outcome,
+            };
+            progress.ended(&outcome);
+            outcomes.push(outcome);
+        }
+        if let Err(unable) = self.kind.clear().await {
+            let hash = Installation::new(OURS).hash().to_owned();
+            return Err(CannotRun::Left { why: unable.to_string(), hash });
+        }
+        match outcomes.len() == all {
+            true => Ok(outcomes),
+            false => Err(CannotRun::Ended { ended: outcomes.len(), all }),
+        }
     }
 
     fn side_by_side(

@@ -30,6 +30,8 @@ pub struct Counts {
     pub interleavings: u64,
     /// Points at which something went wrong, times what went wrong there.
     pub faults: u64,
+    /// Points that were not tried, because only some were asked for.
+    pub left_out: u64,
     /// Calls of a provider.
     pub calls: u64,
     /// Calls of capabilities.
@@ -43,6 +45,7 @@ impl AddAssign for Counts {
         self.hand_overs += more.hand_overs;
         self.interleavings += more.interleavings;
         self.faults += more.faults;
+        self.left_out += more.left_out;
         self.calls += more.calls;
         self.host_calls += more.host_calls;
     }
@@ -167,7 +170,12 @@ impl<'s> Trial<'s> {
             let (least, most) = self.seen.unwrap_or((first.number, last.number));
             self.seen = Some((least.min(first.number), most.max(last.number)));
         }
-        let Some(cut) = self.suite.cut() else { return self.some(points) };
+        let Some(cut) = self.suite.cut() else {
+            let all = points.len();
+            let some = self.some(points);
+            self.counts.left_out += (all - some.len()) as u64;
+            return some;
+        };
         let asked: Vec<Point> = points.into_iter().filter(|point| *point == cut).collect();
         self.reached |= !asked.is_empty();
         asked

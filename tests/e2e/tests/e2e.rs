@@ -26,3 +26,5 @@ mod recording;
 mod secrets;
 #[cfg(test)]
 mod swap;
+#[cfg(test)]
+mod trying;

@@ -96,6 +96,7 @@ async fn a_life_recorded_at_the_api_server_is_clean_and_replays() {
         let name = namespace.name.clone();
         move || {
             denied(&desk, &name);
+            with_user_data(&desk, &name);
             life(&desk, &name);
         }
     });
@@ -111,6 +112,27 @@ fn denied(desk: &Desk, namespace: &str) {
     assert_eq!(denied.status.code(), Some(1), "{err}");
     assert!(err.contains("!! read-only -> denied"), "{err}");
     assert_clean(desk, "the output", &out);
+}
+
+/// This provider takes none and says so; what was given stands nowhere.
+fn with_user_data(desk: &Desk, namespace: &str) {
+    const SENTINEL: &str = "password: sentinel-of-this-user-data";
+    std::fs::write(desk.path("user-data"), format!("#cloud-config\n{SENTINEL}\n")).expect("user-data");
+    let refused = desk.call(
+        &["check", "create"],
+        &["--namespace", namespace, "--user-data", "user-data", "--record", "refused.json"],
+    );
+    let (out, err) = told(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{err}");
+    let recording = std::fs::read_to_string(desk.path("refused.json")).expect("a recording");
+    let calls: Value = serde_json::from_str(&recording).expect("JSON");
+    assert_eq!(calls["calls"].as_array().expect("calls").len(), 2, "{recording}");
+    for (what, text) in [("the output", &out), ("the live text", &err), ("the recording", &recording)] {
+        assert_clean(desk, what, text);
+        assert!(!text.contains(SENTINEL), "{what}: {text}");
+    }
+    let (out, err) = told(&desk.epo(&["provider", "replay", "kubernetes.wasm", "refused.json"]));
+    assert!(out.starts_with("the same: "), "{out}{err}");
 }
 
 fn life(desk: &Desk, namespace: &str) {

@@ -26,13 +26,13 @@ pub struct ConfigMapCommand {
     #[command(flatten)]
     file: ComponentFile,
     /// The ConfigMap's name
-    #[arg(long)]
+    #[arg(long, value_parser = object_name)]
     name: String,
     /// The ConfigMap's namespace [default: left to kubectl]
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = object_name)]
     namespace: Option<String>,
     /// The key that holds the component
-    #[arg(long, default_value = "provider.wasm")]
+    #[arg(long, default_value = "provider.wasm", value_parser = key)]
     key: String,
     /// How the component is packed; the operator tells by itself
     #[arg(long, value_enum, default_value_t)]
@@ -48,6 +48,30 @@ enum Compression {
     Gzip,
     /// As it is
     None,
+}
+
+/// As the API server takes it.
+fn object_name(text: &str) -> Result<String, String> {
+    let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let word = |word: &str| {
+        word.bytes().all(|byte| legal(byte) || byte == b'-')
+            && word.bytes().next().is_some_and(legal)
+            && word.bytes().last().is_some_and(legal)
+    };
+    match text.len() <= 253 && text.split('.').all(word) {
+        true => Ok(text.to_owned()),
+        false => Err("Kubernetes takes a-z, 0-9, - and ., and nothing else at the ends".to_owned()),
+    }
+}
+
+/// The same of a key.
+fn key(text: &str) -> Result<String, String> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match (1..=253).contains(&text.len()) && text.bytes().all(legal) && text != "." && !text.starts_with("..")
+    {
+        true => Ok(text.to_owned()),
+        false => Err("Kubernetes takes letters, digits, -, _ and .".to_owned()),
+    }
 }
 
 impl ConfigMapCommand {

@@ -23,7 +23,7 @@ use crate::{
     output::{self, TextOrJson, bytes, columns},
     setup,
 };
-use behaviour::Behaviour;
+use behaviour::{Behaviour, Tried};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -108,15 +108,15 @@ impl Diff {
     }
 
     fn compare(self) -> Result<(), Failure> {
+        let runtime = runtime()?;
         let (old, new, mut behaviour) = setup::block_on(async {
-            let runtime = runtime()?;
             let old = self.side(&runtime, &self.old).await?;
             let mut new = self.side(&runtime, &self.new).await?;
             let behaviour = Behaviour::lives(&runtime, &old, &mut new, self.seed).await?;
             Ok((old, new, behaviour))
         })?;
         if !self.no_promises && behaviour.refused.is_none() {
-            behaviour.promises(&old, &new, self.seed, &self.only)?;
+            behaviour.promises(&runtime, &old, &new, &Tried { seed: self.seed, only: &self.only })?;
         }
         let report = Report::new(&old, &new, behaviour);
         output::print_as(self.output.into(), &report, Report::text)?;

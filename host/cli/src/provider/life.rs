@@ -7,10 +7,11 @@ use std::{
 
 use egress_conformance::{
     call::{Answer, Call},
+    patience::patient,
     session::Session,
 };
 use egress_contract::{Created, Installation, Spec, State, Target};
-use egress_runtime::{Runtime, capability::Clock};
+use egress_runtime::{Candidate, Runtime, capability::Clock};
 use egress_sim::{
     journal::Journal,
     watched::{Beside, Watch},
@@ -57,6 +58,7 @@ impl Lives {
         let (clock, installation) = (behind.clock(), Installation::new("life"));
         let watch = Watch::with("-", Journal::default(), Arc::clone(&clock), Beside::default());
         let candidate = subject.candidate(behind.lend(&watch))?;
+        let candidate = Candidate { limits: patient(&candidate.limits), ..candidate };
         let opened =
             Session::open(runtime, subject.entry.clone(), installation.clone(), candidate, watch).await;
         let session = opened.map_err(|refusal| file.refused(refusal))?;

@@ -1,8 +1,11 @@
-//! `epo provider test`: a component against the whole contract, on a simulated backend.
+//! `epo provider test`: a component against the whole contract, on a simulated backend or on a real one.
+
+mod ending;
+mod real;
 
 use std::{
     io::Write,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -11,17 +14,27 @@ use std::{
 
 use clap::ValueEnum;
 use egress_conformance::{
-    CannotRun, Outcome, Progress, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
+    CannotRun, Outcome, Progress, Report, Settings, Suite, Verdict,
+    kind::{Kind, kubernetes::SimulatedKubernetes},
     promise,
 };
 use egress_sim::fault::Point;
 
 use super::{
     ComponentFile,
-    entry::{EntryFile, Subject},
+    entry::{Backend, EntryFile, Subject},
     runtime,
 };
-use crate::{failure::Failure, output, setup};
+use crate::{
+    cluster::ClusterArgs,
+    failure::Failure,
+    output::{self, quoted},
+    setup,
+};
+use real::Namespaces;
+
+/// Of the points of each promise, at a real backend: each takes seconds there.
+const REAL_POINTS: usize = 2;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -35,10 +48,18 @@ Examples:
   # one promise, at one point: what a failure prints to repeat it
   epo provider test mine.wasm --only cut-create-is-taken-up --cut 6:after
 
+  # on a real cluster, in two namespaces where nobody works, at three points of each promise
+  epo provider test mine.wasm --backend real --entry entry.yaml -n try-a -n try-b --points 3
+
 The component runs as the operator would run it, against a simulated backend in virtual time:
 undisturbed, with a fault at every call, with the host dying before and after every call, with
 another revision taking over, with two hosts at once. No cluster is asked, and for one seed every run
 is the same.
+
+With --backend real it is the cluster of the entry's grants. The component gets what they lend; the suite
+itself looks and acts there as the identity that they name, or as that of --kubeconfig and --context, which
+must be allowed to change everything in the two namespaces. What it made is removed at the end, after Ctrl-C
+too, and nothing else is touched.
 
 Exit codes:
   0  every promise that applies is kept
@@ -49,6 +70,9 @@ pub struct Test {
     file: ComponentFile,
     #[command(flatten)]
     entry: EntryFile,
+    /// What stands behind the capabilities
+    #[arg(long, value_enum, default_value_t)]
+    backend: Backend,
     /// Another build of the provider, which takes over and is taken over from [default: the same one]
     #[arg(long, value_name = "FILE")]
     other: Option<PathBuf>,
@@ -58,12 +82,26 @@ pub struct Test {
     /// Try the promise at this point only: a call's number, and before or after it
     #[arg(long, value_name = "N:before|after", requires = "only")]
     cut: Option<Point>,
+    /// Try a promise at so many of its points at most, drawn by the seed [default: all; at a real backend 2]
+    #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "cut")]
+    points: Option<usize>,
     /// What decides whatever is drawn
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// How the outcome is printed
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+    #[command(flatten)]
+    namespaces: Namespaces,
+    #[command(flatten)]
+    home: ClusterArgs,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "not a number of points, from 1 on".to_owned())
 }
 
 /// How the outcome is printed.
@@ -84,11 +122,16 @@ impl Test {
     }
 
     fn test(&self) -> Result<(), Failure> {
+        self.makes_sense()?;
         let runtime = runtime()?;
         let subject = setup::block_on(Subject::open(&runtime, &self.file, &self.entry))?;
         let other =
             self.other.as_deref().map(|path| ComponentFile { path: path.to_owned() }.module()).transpose()?;
-        let kind = Arc::new(SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?));
+        let kind: Arc<dyn Kind> = match self.backend {
+            Backend::Sim => Arc::new(SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?)),
+            Backend::Real => Arc::new(setup::block_on(real::kind(&subject, &self.namespaces, &self.home))?),
+        };
+        let few = (self.backend == Backend::Real).then_some(REAL_POINTS);
         let settings = Settings {
             // Without one the suite takes the examples itself: the second is the other revision's.
             entry: subject.from_entry.then(|| subject.tried()).transpose()?,
@@ -96,20 +139,49 @@ impl Test {
             seed: self.seed,
             only: self.only.clone(),
             cut: self.cut,
+            points: self.points.or(few),
             ..Settings::new(subject.module)
         };
         let could_not = |error| self.could_not(error);
-        let suite = Suite::open_in(runtime, kind, settings).map_err(could_not)?;
         let told = Told::new(if self.only.is_empty() { promise::all().len() } else { self.only.len() });
-        let report = suite.run(&told).map_err(could_not)?;
+        let report = match self.backend {
+            Backend::Sim => Suite::open_in(runtime, kind, settings).and_then(|suite| suite.run(&told)),
+            // Until here nothing was made.
+            Backend::Real => match Suite::open_in(runtime, kind, settings) {
+                Ok(suite) => suite.run_until(ending::asked_for()?, &told),
+                Err(error) => Err(error),
+            },
+        };
+        let report = report.map_err(could_not)?;
         output::print(self.text(&report)?.as_bytes())?;
         judge(&report)
     }
 
+    fn makes_sense(&self) -> Result<(), Failure> {
+        match self.backend {
+            Backend::Real if self.entry.path().is_none() => Err(Failure::Usage(
+                "--backend real needs --entry: its grants say where the backend is, and as whom it is asked"
+                    .to_owned(),
+            )),
+            Backend::Sim if self.home.is_given() || !self.namespaces.given.is_empty() => Err(Failure::Usage(
+                "--namespace, --kubeconfig and --context are about a cluster, and none is asked without --backend \
+                 real"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn could_not(&self, error: CannotRun) -> Failure {
+        let (path, error) = match (error, &self.other) {
+            (CannotRun::Other(error), Some(other)) => (other.as_path(), *error),
+            (error, _) => (self.file.path(), error),
+        };
         match error {
-            CannotRun::Refused(refusal) => self.file.refused(refusal),
-            other => Failure::Setup(format!("{}: {other}", self.file.path().display())),
+            CannotRun::Refused(refusal) => Failure::refused(path, refusal),
+            error @ CannotRun::OtherKind { .. } => Failure::Setup(format!("{}: {error}", path.display())),
+            // Not about the component.
+            error => Failure::Setup(error.to_string()),
         }
     }
 
@@ -142,7 +214,6 @@ impl Test {
 
     /// The one command that repeats just that.
     fn again(&self, id: &str, point: Option<Point>) -> String {
-        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let mut command =
             format!("epo provider test {} --only {id} --seed {}", quoted(self.file.path()), self.seed);
         for (flag, path) in [("--entry", self.entry.path()), ("--other", self.other.as_deref())] {
@@ -150,8 +221,17 @@ impl Test {
                 command += &format!(" {flag} {}", quoted(path));
             }
         }
-        if let Some(point) = point {
-            command += &format!(" --cut {point}");
+        if self.backend == Backend::Real {
+            command += " --backend real";
+            for namespace in &self.namespaces.given {
+                command += &format!(" -n {namespace}");
+            }
+            command += &self.home.again();
+        }
+        match (point, self.points) {
+            (Some(point), _) => command += &format!(" --cut {point}"),
+            (None, Some(points)) => command += &format!(" --points {points}"),
+            (None, None) => {}
         }
         command
     }
@@ -223,8 +303,12 @@ mod tests {
             other: None,
             only: Vec::new(),
             cut: None,
+            backend: Backend::Sim,
+            points: None,
             seed: 7,
             output: Format::Text,
+            namespaces: Namespaces::default(),
+            home: ClusterArgs::default(),
         };
         assert_eq!(
             test.again("create-marks-first", Some("6:after".parse().unwrap())),

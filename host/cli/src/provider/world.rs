@@ -34,18 +34,7 @@ impl Behind {
 
     /// What the entry's grants reach; `home` is what `operator: true` in them stands for.
     pub async fn real(subject: &Subject, home: &ClusterArgs) -> Result<Self, Failure> {
-        setup::tls()?;
-        let granted = subject.settings.grants.kubernetes.iter().flat_map(|grant| grant.clusters.values());
-        let home = match granted.into_iter().any(|cluster| cluster.operator) {
-            true => {
-                let reached = lend::home(home.config().await?).await;
-                Some(reached.map_err(|error| Failure::Unreachable(error.to_string()))?)
-            }
-            false => None,
-        };
-        let lent = Lender::new(subject.entry.clone(), home).lend(&subject.settings);
-        let lent = lent.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })?;
-        Ok(Self::Real(lent, Arc::new(SystemClock::default())))
+        Ok(Self::Real(lent(subject, home).await?, Arc::new(SystemClock::default())))
     }
 
     /// Its time.
@@ -96,6 +85,21 @@ impl Behind {
             Self::Real(..) => "default",
         }
     }
+}
+
+/// What an entry's grants lend; `home` is what `operator: true` in them stands for.
+pub async fn lent(subject: &Subject, home: &ClusterArgs) -> Result<Lent, Failure> {
+    setup::tls()?;
+    let granted = subject.settings.grants.kubernetes.iter().flat_map(|grant| grant.clusters.values());
+    let home = match granted.into_iter().any(|cluster| cluster.operator) {
+        true => {
+            let reached = lend::home(home.config().await?).await;
+            Some(reached.map_err(|error| Failure::Unreachable(error.to_string()))?)
+        }
+        false => None,
+    };
+    let lent = Lender::new(subject.entry.clone(), home).lend(&subject.settings);
+    lent.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })
 }
 
 fn unprepared(halt: Halt) -> Failure {

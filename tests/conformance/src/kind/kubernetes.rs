@@ -1,5 +1,6 @@
 //! Kubernetes, simulated: clusters of the names that the entry, or else the config, could mean.
 
+mod ground;
 mod objects;
 mod real;
 mod simulated;
@@ -11,7 +12,7 @@ use egress_capabilities::{Granted, KubernetesGrant};
 use egress_contract::EntryName;
 use egress_runtime::{
     Lent,
-    capability::{Clock, Kubernetes},
+    capability::{Clock, Kubernetes, Resource},
 };
 use egress_sim::{
     clock::VirtualClock,
@@ -69,6 +70,10 @@ impl SimulatedKubernetes {
         let grant = grants.get("kubernetes").and_then(|grant| serde_json::from_value(grant.clone()).ok());
         Self { clusters, namespaces, proxies, grant }
     }
+}
+
+fn resource_of(api_version: &str, plural: &str) -> Resource {
+    Resource { api_version: api_version.to_owned(), plural: plural.to_owned() }
 }
 
 fn collect(value: &Value, words: &mut BTreeSet<String>) {

@@ -9,7 +9,10 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use egress_runtime::{Lent, capability::Clock};
-use egress_sim::{backend::Backend, watched::Watch};
+use egress_sim::{
+    backend::{Backend, Unable},
+    watched::Watch,
+};
 
 use crate::halt::Go;
 
@@ -51,6 +54,16 @@ pub trait Kind: Send + Sync {
 
     /// Whether it is simulated: time is virtual, and every run begins with a backend of its own.
     fn is_simulated(&self) -> bool;
+
+    /// Before the first run: whether the backend can be used at all.
+    async fn prepare(&self) -> Result<(), Unable> {
+        Ok(())
+    }
+
+    /// After the last run: what runs left behind goes, where it does not go with the run.
+    async fn clear(&self) -> Result<(), Unable> {
+        Ok(())
+    }
 
     /// A backend for one run. The seed decides whatever it draws.
     async fn world(&self, seed: u64) -> Go<World>;

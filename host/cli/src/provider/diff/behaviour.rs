@@ -19,6 +19,14 @@ use crate::{
 /// In the order of a life.
 const EXPORTS: [&str; 5] = ["check", "create", "get", "list", "delete"];
 
+/// What is tried of the promises.
+pub struct Tried<'t> {
+    /// Decides every draw.
+    pub seed: u64,
+    /// Only these; all where there are none.
+    pub only: &'t [String],
+}
+
 /// See the module; the names are those of the JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,9 +123,15 @@ impl Behaviour {
     }
 
     /// Every promise, or those that were asked for, for both.
-    pub fn promises(&mut self, old: &Side, new: &Side, seed: u64, only: &[String]) -> Result<(), Failure> {
-        let before = suite(old, None, seed, only)?;
-        let after = suite(new, Some(old), seed, only)?;
+    pub fn promises(
+        &mut self,
+        runtime: &Runtime,
+        old: &Side,
+        new: &Side,
+        tried: &Tried<'_>,
+    ) -> Result<(), Failure> {
+        let before = suite(runtime, old, None, tried)?;
+        let after = suite(runtime, new, Some(old), tried)?;
         let pairs = before.outcomes.iter().zip(&after.outcomes);
         let told = pairs.filter_map(|(before, after)| Told::new(before, after)).collect();
         self.promises = Some(Promises { old: Figures::of(&before), new: Figures::of(&after), told });
@@ -168,13 +182,18 @@ async fn calls(lives: &Lives, fails: &mut Option<String>) -> BTreeMap<&'static s
     calls
 }
 
-fn suite(side: &Side, other: Option<&Side>, seed: u64, only: &[String]) -> Result<Report, Failure> {
+fn suite(
+    runtime: &Runtime,
+    side: &Side,
+    other: Option<&Side>,
+    Tried { seed, only }: &Tried<'_>,
+) -> Result<Report, Failure> {
     let Subject { settings, module, .. } = &side.subject;
     let kind = Arc::new(SimulatedKubernetes::new(&settings.config, &side.subject.grants()?));
-    let tried = Settings {
+    let settings = Settings {
         entry: Some(side.subject.tried()?),
         other: other.map(|other| other.subject.module.clone()),
-        seed,
+        seed: *seed,
         only: only.to_vec(),
         ..Settings::new(module.clone())
     };
@@ -183,7 +202,7 @@ fn suite(side: &Side, other: Option<&Side>, seed: u64, only: &[String]) -> Resul
         unknown @ CannotRun::NoPromise(..) => Failure::Usage(unknown.to_string()),
         other => Failure::Setup(format!("{}: {other}", side.file.path().display())),
     };
-    Suite::open(kind, tried).and_then(|suite| suite.run(&())).map_err(failed)
+    Suite::open_in(runtime.clone(), kind, settings).and_then(|suite| suite.run(&())).map_err(failed)
 }
 
 impl Fails {

@@ -1,4 +1,4 @@
-//! `epo provider call`, `replay`, `bench` and `diff`.
+//! `epo provider test` at a real backend, `call`, `replay`, `bench` and `diff`.
 
 mod bench;
 mod call;

@@ -1,4 +1,5 @@
-//! `epo provider call --backend real`, at a server that answers by script: what is shown and recorded of it.
+//! `epo provider call` and `test` with `--backend real`, at a server that answers by script: what is shown and
+//! recorded of it, and what is refused before anything is made.
 
 use serde_json::{Value, json};
 
@@ -24,8 +25,7 @@ fn entry(server: &Server, config: &Value) -> (tempfile::TempDir, String) {
     });
     // JSON is YAML.
     std::fs::write(&kubeconfig, content.to_string()).unwrap();
-    let rule =
-        json!({ "resources": ["pods", "configmaps", "secrets"], "verbs": ["*"], "namespaces": ["proxies"] });
+    let rule = json!({ "resources": ["pods", "configmaps", "secrets"], "verbs": ["*"], "namespaces": ["others", "proxies"] });
     let entry = json!({
         "module": { "file": "x" },
         "config": config,
@@ -50,6 +50,36 @@ async fn call(path: &std::path::Path, args: &[&str]) -> Ran {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
     let run = move || provider("call", &path, &args.iter().map(String::as_str).collect::<Vec<_>>());
     tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_suite_can_not_work_nothing_is_made_and_the_way_out_is_told() {
+    let not_found =
+        json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "no" });
+    let unauthorized = json!({ "kind": "Status", "status": "Failure", "reason": "Unauthorized", "code": 401, "message": "who?" });
+    let (there, going) = (json!({}), json!({ "status": { "phase": "Terminating" } }));
+    let may_not = json!({ "status": { "allowed": false } });
+    for (script, said) in [
+        (
+            vec![Act::json(404, not_found)],
+            &["home has no namespace others", "kubectl create namespace others"][..],
+        ),
+        (vec![Act::json(200, going)], &["namespace others", "being deleted"]),
+        (
+            vec![Act::json(200, there), Act::json(201, may_not)],
+            &["allowed to patch pods", "others", "kubeconfig"],
+        ),
+        (vec![Act::json(401, unauthorized)], &["home", "who?"]),
+    ] {
+        let server = Server::start(script).await;
+        let (_dir, entry) = entry(&server, &kubernetes_config());
+        let (path, args) = (component(), ["--backend", "real", "--entry", &entry].map(str::to_owned));
+        let run = move || provider("test", &path, &args.each_ref().map(String::as_str));
+        tokio::task::spawn_blocking(run).await.unwrap().refused(2, said);
+        for seen in server.seen() {
+            assert!(seen.line.starts_with("GET ") || seen.line.contains("selfsubject"), "{}", seen.line);
+        }
+    }
 }
 
 /// A refusal that repeats all that it was sent.

@@ -9,7 +9,7 @@ use super::{
 
 /// One instance's life at the lab's API server. To make it anew:
 /// `EPO_KEEP_RECORDING=host/cli/tests/epo/recordings/kubernetes-life.json tests/e2e/run.sh recording`
-fn real_life() -> PathBuf {
+pub fn real_life() -> PathBuf {
     workspace().join("host/cli/tests/epo/recordings/kubernetes-life.json")
 }
 
@@ -112,6 +112,8 @@ fn what_was_made_with_user_data_is_replayed_without_it() {
 fn what_is_no_recording_is_told_with_the_way_to_one() {
     for (content, said) in [
         (&b"not json"[..], "--record"),
+        (b"", "--record"),
+        (b"\0asm\x0d\0\x01\0\xff\xfe", "--record"),
         (b"{}", "no field format"),
         (b"{\"format\": \"egress-provider-recording/9\"}", "egress-provider-recording/1"),
         (b"{\"format\": \"egress-provider-recording/1\"}", "beganMs"),

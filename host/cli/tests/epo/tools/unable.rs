@@ -1,18 +1,24 @@
-//! What can't be called, replayed, measured or compared ends with 2, and says what to do.
+//! What can't be tried, called, replayed, measured or compared ends with 2, and says what to do.
 
 use serde_json::json;
 
 use super::{
     super::command::{component, file, run, run_with_input},
     guests, misbehaving_entry, provider,
+    replay::real_life,
 };
 
 /// Every command about the component in this file.
 fn each(path: &str, check: impl Fn(&str, super::Ran)) {
     let good = component();
     let good = good.to_str().unwrap();
+    let recording = real_life();
+    let recording = recording.to_str().unwrap();
     for args in [
-        &["call", path, "check"][..],
+        &["test", path][..],
+        &["test", good, "--other", path],
+        &["call", path, "check"],
+        &["replay", path, recording],
         &["bench", path],
         &["diff", path, good, "--no-promises"],
         &["diff", good, path, "--no-promises"],
@@ -24,7 +30,16 @@ fn each(path: &str, check: impl Fn(&str, super::Ran)) {
 #[test]
 fn rubbish_arguments_point_at_the_help() {
     for args in [
-        &["call"][..],
+        &["test"][..],
+        &["test", "x.wasm", "--only"],
+        &["test", "x.wasm", "--cut", "3:after"],
+        &["test", "x.wasm", "--only", "a", "--cut", "rubbish"],
+        &["test", "x.wasm", "--points", "0"],
+        &["test", "x.wasm", "--points", "many"],
+        &["test", "x.wasm", "--seed", "-1"],
+        &["test", "x.wasm", "--backend", "moon"],
+        &["test", "x.wasm", "--output", "yaml"],
+        &["call"],
         &["call", "x.wasm"],
         &["call", "x.wasm", "launch"],
         &["call", "x.wasm", "check", "--backend", "moon"],
@@ -34,6 +49,9 @@ fn rubbish_arguments_point_at_the_help() {
         &["bench"],
         &["bench", "a", "b", "c"],
         &["bench", "a", "--rounds", "0"],
+        &["configmap", "a", "--name", "Bad Name"],
+        &["configmap", "a", "--name", "a", "--namespace", "-"],
+        &["configmap", "a", "--name", "a", "--key", "a/b"],
         &["diff", "a"],
         &["diff", "a", "b", "--only", "x", "--no-promises"],
     ] {
@@ -51,6 +69,16 @@ fn a_missing_file_is_named() {
         .refused(2, &["nosuch.yaml", "No such file"]);
     provider("call", &there, &["create", "--user-data", "nosuch"]).refused(2, &["nosuch", "No such file"]);
     provider("replay", &there, &["nosuch.json"]).refused(2, &["nosuch.json", "No such file"]);
+}
+
+#[test]
+fn of_two_components_the_one_that_is_refused_is_named() {
+    let (_dir, path) = guests::of_world("http-provider");
+    let ran = provider("test", &component(), &["--other", &path]);
+    assert!(ran.err.starts_with(&format!("epo: {path}: ")), "{}", ran.err);
+    let (_dir, path) = guests::misbehaving_early("describe:trap");
+    let ran = provider("test", &component(), &["--other", &path]);
+    assert!(ran.err.starts_with(&format!("epo: {path}: ")), "{}", ran.err);
 }
 
 #[test]
@@ -76,14 +104,14 @@ fn a_component_that_traps_in_describe_is_told_with_its_last_words() {
         let (_dir, path) = guests::misbehaving_early(early);
         let said = ["misbehave.wasm", "stage configure", "describe"];
         run(&["provider", "call", &path, "describe"]).refused(2, &said);
-        run(&["provider", "bench", &path]).refused(2, &said);
+        each(&path, |_, ran| ran.refused(2, &said));
     }
 }
 
 #[test]
 fn a_config_that_fails_is_told_with_every_fault() {
     let (_dir, entry) = misbehaving_entry(&json!({ "faults": ["a.b", "c"] }));
-    for args in [&["call", "configure"][..], &["call", "check"], &["bench"]] {
+    for args in [&["test"][..], &["call", "configure"], &["call", "check"], &["bench"]] {
         let (command, more) = args.split_first().unwrap();
         let more = [more, &["--entry", &entry]].concat();
         provider(command, guests::misbehaving(), &more).refused(2, &["a.b: is wrong", "c: is wrong"]);
@@ -102,6 +130,7 @@ fn an_example_of_the_schema_that_fails_is_told_for_what_it_is() {
 fn a_real_backend_needs_an_entry_and_says_what_is_wrong_with_its_grants() {
     let there = component();
     provider("call", &there, &["check", "--backend", "real"]).refused(2, &["--backend real", "--entry"]);
+    provider("test", &there, &["--backend", "real"]).refused(2, &["--backend real", "--entry"]);
     let entry = "module: { file: x }\nconfig: { cluster: home, image: a }\n\
                  grants: { kubernetes: { clusters: { home: { kubeconfig: { file: relative }, rules: [] } } } }\n";
     let (_dir, path) = file("mine.yaml", entry.as_bytes());
@@ -112,6 +141,17 @@ fn a_real_backend_needs_an_entry_and_says_what_is_wrong_with_its_grants() {
     let (_dir, path) = file("mine.yaml", operators.as_bytes());
     let args = ["check", "--entry", &path, "--backend", "real", "--kubeconfig", "/nosuch"];
     provider("call", &there, &args).refused(2, &["/nosuch", "--kubeconfig"]);
+    let test = |args: &[&str]| provider("test", &there, &[&["--entry", path.as_str()], args].concat());
+    test(&["-n", "a"]).refused(2, &["--namespace", "--backend real"]);
+    let real = ["--backend", "real"];
+    test(&real).refused(2, &["two namespaces", "the entry's grants name a", "--namespace twice"]);
+    test(&[&real[..], &["-n", "a", "-n", "a"]].concat()).refused(2, &["--namespace a is given twice"]);
+    test(&[&real[..], &["-n", "a", "-n", "b"]].concat()).refused(2, &["no rule", "reaches namespace b"]);
+    let (_dir, path) = file("mine.yaml", operators.replace("[a]", "[a, b]").as_bytes());
+    let args = ["--entry", &path, "--backend", "real", "--kubeconfig", "/nosuch"];
+    provider("test", &there, &args).refused(2, &["/nosuch", "--kubeconfig"]);
+    let (_dir, path) = file("mine.yaml", b"module: { file: x }\nconfig: { cluster: home, image: a }\n");
+    provider("test", &there, &["--entry", &path, "--backend", "real"]).refused(2, &["grants.kubernetes"]);
 }
 
 #[test]

@@ -3,16 +3,17 @@
 //! It leaves alone what was there before: only what bears this suite's installations is looked at and removed,
 //! and only in the namespaces that it is given.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use egress_contract::Installation;
 use egress_runtime::{
     Lent,
-    capability::{
-        Clock, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions, PatchKind,
-        Resource, SystemClock,
-    },
+    capability::{Clock, DeleteOptions, Kubernetes, KubernetesFailure, ListOptions, PatchKind, SystemClock},
 };
 use egress_sim::{
     backend::{Action, Backend, Condition, Thing, Unable},
@@ -20,7 +21,11 @@ use egress_sim::{
 };
 use serde_json::{Map, Value, json};
 
-use super::objects::{self, HOLD, PREFIX, api_resource, each_label, split, text, user_data};
+use super::{
+    ground::{self, failed, is_status},
+    objects::{self, HOLD, PREFIX, api_resource, each_label, split, text, user_data},
+    resource_of,
+};
 use crate::{
     halt::{Go, Halt},
     kind::{Kind, World},
@@ -38,10 +43,12 @@ const KINDS: [(&str, &str, &str); 8] = [
     ("apps/v1", "deployments", "Deployment"),
     ("apps/v1", "statefulsets", "StatefulSet"),
 ];
-const QUOTA: &str = "conformance";
+const QUOTA: &str = "egress-conformance";
 /// A wait that is for the backend's sake is no longer than this: it works on its own meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(200);
+/// What moves by itself comes to rest within this, or is not waited for again.
+const COMES_TO_REST: Duration = Duration::from_secs(30);
 /// What comes about at all comes about within this.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -71,6 +78,17 @@ impl RealKubernetes {
     pub fn that_cordons(self) -> Self {
         Self { cordons: true, ..self }
     }
+
+    fn backend(&self) -> Real {
+        Real {
+            admin: Arc::clone(&self.admin),
+            clusters: self.clusters.clone(),
+            namespaces: self.namespaces.iter().cloned().collect(),
+            cordons: self.cordons,
+            furniture: BTreeSet::new(),
+            restless: Mutex::default(),
+        }
+    }
 }
 
 #[async_trait]
@@ -87,15 +105,36 @@ impl Kind for RealKubernetes {
         false
     }
 
+    async fn prepare(&self) -> Result<(), Unable> {
+        let mut backend = self.backend();
+        for cluster in &self.clusters {
+            for namespace in &self.namespaces {
+                ground::is_there(&*self.admin, cluster, namespace).await?;
+                let kinds = KINDS.iter().map(|(api_version, plural, _)| (*api_version, *plural));
+                ground::is_ours_to_change(&*self.admin, cluster, namespace, kinds).await?;
+            }
+        }
+        backend.clear().await?;
+        backend.furniture.clear();
+        ground::is_free(&backend.inventory().await?)?;
+        for (cluster, namespace) in backend.everywhere() {
+            ground::furnish(&*self.admin, cluster, namespace).await?;
+        }
+        Ok(())
+    }
+
+    async fn clear(&self) -> Result<(), Unable> {
+        let mut backend = self.backend();
+        backend.clear().await?;
+        for (cluster, namespace) in backend.everywhere() {
+            ground::unfurnish(&*self.admin, cluster, namespace).await?;
+        }
+        Ok(())
+    }
+
     async fn world(&self, _seed: u64) -> Go<World> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let mut backend = Real {
-            admin: Arc::clone(&self.admin),
-            clusters: self.clusters.clone(),
-            namespaces: self.namespaces.iter().cloned().collect(),
-            cordons: self.cordons,
-            furniture: BTreeSet::new(),
-        };
+        let mut backend = self.backend();
         backend.clear().await.map_err(|unable| Halt::Failed(unable.to_string()))?;
         let (api, time) = (Arc::clone(&self.lent), Arc::clone(&clock));
         let lend = move |watch: &Watch| Lent {
@@ -107,7 +146,7 @@ impl Kind for RealKubernetes {
             clock,
             lend: Arc::new(lend),
             namespaces: self.namespaces.clone(),
-            secrets: Vec::new(),
+            secrets: vec![ground::SECRET.to_owned()],
             fork: None,
             longest_rest: LONGEST_WAIT,
         })
@@ -121,14 +160,12 @@ struct Real {
     cordons: bool,
     /// What was there before anybody made anything.
     furniture: BTreeSet<(String, String, String)>,
-}
-
-fn failed(failure: KubernetesFailure) -> Unable {
-    Unable::Failed(failure.message)
+    /// UIDs of Pods that never came to rest: nobody waits for them any more.
+    restless: Mutex<BTreeSet<String>>,
 }
 
 fn is_gone(failure: &KubernetesFailure) -> bool {
-    failure.kind == KubernetesFailureKind::Status && failure.code == 404
+    is_status(failure, 404)
 }
 
 impl Real {
@@ -150,13 +187,18 @@ impl Real {
         Ok(())
     }
 
+    fn everywhere(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.clusters
+            .iter()
+            .flat_map(|cluster| self.namespaces.iter().map(move |namespace| (cluster, namespace)))
+    }
+
     async fn objects(&self) -> Result<Vec<(String, Value)>, Unable> {
         let mut found = Vec::new();
         for cluster in &self.clusters {
             for namespace in &self.namespaces {
                 for (api_version, plural, kind) in KINDS {
-                    let resource =
-                        Resource { api_version: api_version.to_owned(), plural: plural.to_owned() };
+                    let resource = resource_of(api_version, plural);
                     let all = ListOptions::default();
                     let mut page = match self.admin.list(cluster, &resource, namespace, &all).await {
                         Ok(page) => page,
@@ -208,6 +250,38 @@ impl Real {
         self.patch(on, json!({ "metadata": { "finalizers": null } })).await?;
         self.delete(on, DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::default() }).await?;
         self.until(on, "to be gone", |found| found.is_none()).await
+    }
+
+    /// Pods that will change by themselves.
+    async fn moving(&self) -> Result<BTreeSet<String>, KubernetesFailure> {
+        let mut moving = BTreeSet::new();
+        for cluster in &self.clusters {
+            for namespace in &self.namespaces {
+                let pods = api_resource("pods");
+                let page = self.admin.list(cluster, &pods, namespace, &ListOptions::default()).await?;
+                let items = page.get("items").and_then(Value::as_array).into_iter().flatten();
+                let uids = items.filter(|pod| ground::moves(pod, HOLD)).map(|pod| text(pod, "/metadata/uid"));
+                moving.extend(uids.map(str::to_owned));
+            }
+        }
+        let restless = self.restless.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(&moving - &*restless)
+    }
+
+    /// Until nothing moves by itself: so each run asks what the healthy one asked, however fast the cluster is.
+    async fn rest(&self) {
+        let began = tokio::time::Instant::now();
+        loop {
+            match self.moving().await {
+                Ok(moving) if moving.is_empty() => return,
+                Ok(moving) if began.elapsed() > COMES_TO_REST => {
+                    self.restless.lock().unwrap_or_else(PoisonError::into_inner).extend(moving);
+                    return;
+                }
+                Err(_) if began.elapsed() > COMES_TO_REST => return,
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
     }
 
     /// Waits until the object is so; none where there is none.
@@ -275,19 +349,8 @@ impl Real {
     }
 
     fn quota(&self) -> impl Iterator<Item = (&String, &String, Thing)> {
-        self.clusters.iter().flat_map(|cluster| {
-            self.namespaces.iter().map(move |namespace| {
-                let quota = Thing {
-                    kind: "resourcequotas".to_owned(),
-                    place: cluster.clone(),
-                    name: format!("{namespace}/{QUOTA}"),
-                    instance: false,
-                    deleting: false,
-                    mark: Vec::new(),
-                    content: String::new(),
-                };
-                (cluster, namespace, quota)
-            })
+        self.everywhere().map(|(cluster, namespace)| {
+            (cluster, namespace, ground::named("resourcequotas", cluster, namespace, QUOTA))
         })
     }
 }
@@ -355,7 +418,13 @@ impl Backend for Real {
                         "spec": { "hard": { "pods": "0", "count/deployments.apps": "0" } },
                     });
                     let resource = api_resource(&quota.kind);
-                    self.admin.create(cluster, &resource, namespace, body).await.map_err(failed)?;
+                    match self.admin.create(cluster, &resource, namespace, body).await {
+                        Ok(_) => {}
+                        Err(failure) if is_status(&failure, 403) => {
+                            return Err(Unable::NotHere(failure.message));
+                        }
+                        Err(failure) => return Err(failed(failure)),
+                    }
                     let counted = |found: Option<&Value>| {
                         found.is_some_and(|quota| quota.pointer("/status/hard").is_some())
                     };
@@ -377,6 +446,12 @@ impl Backend for Real {
             Condition::NeverStarts => self.cordon(false).await,
             Condition::Full => {
                 for (_, _, quota) in self.quota() {
+                    match self.get(&quota).await {
+                        Ok(_) => {}
+                        // Who may not look can't have made it.
+                        Err(failure) if is_gone(&failure) || is_status(&failure, 403) => continue,
+                        Err(failure) => return Err(failed(failure)),
+                    }
                     self.delete(&quota, DeleteOptions::default()).await?;
                     self.until(&quota, "to be gone", |found| found.is_none()).await?;
                 }
@@ -394,5 +469,6 @@ impl Backend for Real {
 
     async fn let_time_pass(&self, time: Duration) {
         tokio::time::sleep(time.min(LONGEST_WAIT)).await;
+        self.rest().await;
     }
 }
