@@ -21,6 +21,8 @@ mod lifecycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod projects;
+#[cfg(test)]
 mod recording;
 #[cfg(test)]
 mod secrets;
