@@ -11,7 +11,7 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v make >/dev/null || missing+=(make)
 # Whom cargo and go trust.
 [ -d /etc/ssl/certs ] && [ -n "$(ls /etc/ssl/certs)" ] || missing+=(ca-certificates)
-# What the projects of make projects are built with: Node.js 18, Python 3.11 or later.
+# What providers in JavaScript and Python are built with, for make projects and make e2e.
 projects=()
 command -v node >/dev/null && command -v npm >/dev/null || projects+=(nodejs npm)
 python3 -c 'import ensurepip, venv' 2>/dev/null || projects+=(python3 python3-venv)
@@ -19,7 +19,7 @@ if [ ${#projects[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     missing+=("${projects[@]}")
   else
-    say "make projects will need: ${projects[*]}; nothing else does"
+    say "make projects and make e2e will need: ${projects[*]}; nothing else does"
   fi
 fi
 if [ ${#missing[@]} -gt 0 ]; then

@@ -1,41 +1,23 @@
 //! What an author makes with `epo provider new` in each language, in the real operator: out of a ConfigMap where
 //! one holds it, else out of a folder.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, Site, Wanted, Web, eventually, get_through, program};
+use crate::{
+    harness::{Lab, Site, Wanted, Web, eventually, get_through, program},
+    project::Project,
+};
 
 const LANGUAGES: [&str; 3] = ["rust", "javascript", "python"];
 
-/// Makes a project and builds it, with its own one command.
-fn component(folder: &Path, lang: &str) -> PathBuf {
-    let run = |command: &mut Command| {
-        let output = command.stdin(Stdio::null()).output().expect("it starts");
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(output.status.success(), "{command:?}: {}{}", said(&output.stdout), said(&output.stderr));
-    };
-    let epo = program();
-    let new = ["provider", "new", lang, "--kind", "kubernetes", "--lang", lang];
-    run(Command::new(&epo).current_dir(folder).args(new));
-    let project = folder.join(lang);
-    run(Command::new("make")
-        .current_dir(&project)
-        .env("EPO", &epo)
-        .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects")));
-    project.join("build").join(format!("{lang}.wasm"))
-}
-
 /// The ConfigMap that `epo provider configmap` writes, or none where none holds the component.
-fn config_map(component: &Path) -> Option<Value> {
+fn config_map(name: &str, component: &Path) -> Option<Value> {
     let output = Command::new(program())
-        .args(["provider", "configmap", "--name", component.file_stem()?.to_str()?])
+        .args(["provider", "configmap", "--name", name])
         .arg(component)
         .output()
         .expect("epo starts");
@@ -55,16 +37,16 @@ async fn a_component_in_any_language_makes_a_proxy() {
     let mut entries = Vec::new();
     let mut out_of_folder = Vec::new();
     for lang in LANGUAGES {
-        let path = folder.path().to_owned();
-        let component = tokio::task::spawn_blocking(move || component(&path, lang)).await.unwrap();
-        let module = match config_map(&component) {
+        let build = move || Project::new(&program(), "kubernetes", lang).component();
+        let component = tokio::task::spawn_blocking(build).await.expect("it builds");
+        let module = match config_map(lang, &component) {
             Some(object) => {
                 lab.apply::<ConfigMap>(&site.system.api(), object).await;
                 json!({ "configMap": { "name": lang } })
             }
             None => {
                 out_of_folder.push(lang);
-                std::fs::copy(&component, folder.path().join(format!("{lang}.wasm"))).unwrap();
+                std::fs::copy(&component, folder.path().join(format!("{lang}.wasm"))).expect("a copy");
                 json!({ "file": format!("{lang}.wasm") })
             }
         };

@@ -30,7 +30,7 @@ struct Recipe {
     setup: &'static str,
     /// How the component gets into a cluster; empty where there is none yet that does anything.
     run: &'static str,
-    /// How `make test` tries the whole contract; empty where the suite has no such backend.
+    /// How `make test` tries the contract: the whole, or what of it needs no backend.
     suite: &'static str,
 }
 
@@ -66,7 +66,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "cargo",
             setup: "setup-rust.yml",
             run: "",
-            suite: "",
+            suite: "suite-without-backend.mk",
         }),
         (Kind::Libvirt, Language::Rust) => Ok(Recipe {
             title: "the frame of a provider over libvirt, in Rust",
@@ -74,7 +74,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "cargo",
             setup: "setup-rust.yml",
             run: "",
-            suite: "",
+            suite: "suite-without-backend.mk",
         }),
         (Kind::Http | Kind::Libvirt, Language::JavaScript | Language::Python) => Err(Failure::Usage(
             "providers of the kinds http and libvirt are made in Rust alone; use --lang rust, or --kind kubernetes"
