@@ -61,7 +61,7 @@ test: providers ## Run every test that needs neither root nor a cluster.
 
 .PHONY: projects
 projects: ## Make a provider's project in JavaScript and one in Python, and try them (fetches from npm and PyPI).
-	$(CARGO) test --locked --package epo --test projects
+	$(CARGO) test --workspace --locked --test projects
 
 .PHONY: e2e
 e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.

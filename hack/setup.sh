@@ -11,6 +11,17 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v make >/dev/null || missing+=(make)
 # Whom cargo and go trust.
 [ -d /etc/ssl/certs ] && [ -n "$(ls /etc/ssl/certs)" ] || missing+=(ca-certificates)
+# What providers in JavaScript and Python are built with, for make projects and make e2e.
+projects=()
+command -v node >/dev/null && command -v npm >/dev/null || projects+=(nodejs npm)
+python3 -c 'import ensurepip, venv' 2>/dev/null || projects+=(python3 python3-venv)
+if [ ${#projects[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    missing+=("${projects[@]}")
+  else
+    say "make projects and make e2e will need: ${projects[*]}; nothing else does"
+  fi
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     die "missing: ${missing[*]}; install them with this system's package manager, then run make setup again"

@@ -112,6 +112,7 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Usage(_) | Self::CouldNotRun(_) => USAGE,
+            Self::Build(error) if error.is_missing_tool() => USAGE,
             Self::Unreachable(_) => UNREACHABLE,
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,

@@ -63,6 +63,7 @@ impl Guest {
     /// Builds it and writes the component to `out`; adds the target if rustup has not got it.
     pub fn build(&self, out: &Path) -> Result<(), EncodeError> {
         add_target(&self.workspace)?;
+        find_target(&self.workspace)?;
         let mut cargo = Command::new("cargo");
         cargo.current_dir(&self.workspace).args(["build", "--quiet", "--lib", "--package", &self.package]);
         cargo.args(["--target", GUEST_TARGET, "--profile", "provider"]);
@@ -120,9 +121,23 @@ fn add_target(workspace: &Path) -> Result<(), EncodeError> {
     let mut rustup = Command::new("rustup");
     rustup.current_dir(workspace).args(["--quiet", "target", "add", GUEST_TARGET]);
     match run(rustup, "rustup", GUEST_TARGET) {
-        // A toolchain that did not come from rustup brings its own targets: cargo will say if not.
+        // A toolchain that did not come from rustup brings its own targets.
         Err(EncodeError::Start { .. }) | Ok(()) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Of one that is missing cargo says no more than that it can't find `core`.
+fn find_target(workspace: &Path) -> Result<(), EncodeError> {
+    let mut rustc = Command::new("rustc");
+    rustc.current_dir(workspace).args(["--print", "target-libdir", "--target", GUEST_TARGET]);
+    match rustc.output() {
+        Ok(said) if said.status.success() => {
+            let folder = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+            if Path::new(&folder).exists() { Ok(()) } else { Err(EncodeError::NoTarget) }
+        }
+        // Cargo may know another one.
+        _ => Ok(()),
     }
 }
 

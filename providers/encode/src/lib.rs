@@ -32,6 +32,12 @@ pub enum EncodeError {
         /// Why.
         source: io::Error,
     },
+    /// The toolchain can't build guests.
+    #[error(
+        "the Rust toolchain has not got the target {GUEST_TARGET}; run rustup target add {GUEST_TARGET}, or, \
+         without rustup, install this target of your system's Rust (on Debian: libstd-rust-dev-wasm32)"
+    )]
+    NoTarget,
     /// A program ended badly; it has printed why.
     #[error("{program} failed while building {package}; its output is above")]
     Failed {
@@ -71,6 +77,13 @@ pub enum EncodeError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl EncodeError {
+    /// Whether something has to be installed first.
+    pub fn is_missing_tool(&self) -> bool {
+        matches!(self, Self::Start { .. } | Self::NoTarget)
+    }
 }
 
 /// Encodes a core module, built with wit-bindgen, as a component.

@@ -21,6 +21,12 @@ mod lifecycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+#[expect(dead_code, reason = "a project's own tests are tried where it is made")]
+#[path = "../../../host/cli/tests/projects/project.rs"]
+mod project;
+#[cfg(test)]
+mod projects;
+#[cfg(test)]
 mod recording;
 #[cfg(test)]
 mod secrets;

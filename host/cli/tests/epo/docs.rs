@@ -56,14 +56,16 @@ fn sources(dir: &Path, see: &mut dyn FnMut(&str)) {
 }
 
 #[test]
-fn the_guide_names_no_command_that_there_is_not() {
-    let guide = guide();
-    let commands = guide.match_indices("epo provider ").map(|(at, found)| {
-        let rest = &guide[at + found.len()..];
-        rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap()
-    });
-    for command in commands.filter(|command| !command.is_empty()) {
-        run(&["provider", command, "--help"]).well();
+fn the_guides_name_no_command_that_there_is_not() {
+    let author = std::fs::read_to_string(workspace().join("docs/author-guide.md")).unwrap();
+    for guide in [guide(), author] {
+        let commands = guide.match_indices("epo provider ").map(|(at, found)| {
+            let rest = &guide[at + found.len()..];
+            rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap()
+        });
+        for command in commands.filter(|command| !command.is_empty()) {
+            run(&["provider", command, "--help"]).well();
+        }
     }
 }
 

@@ -3,9 +3,6 @@
 //! `make providers` builds the provider first.
 
 #[cfg(test)]
-#[path = "../projects/ci.rs"]
-mod ci;
-#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod command;
@@ -18,7 +15,13 @@ mod inspect;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod new;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests on a real cluster take components out of it")]
+#[path = "../projects/project.rs"]
+mod project;
 #[cfg(test)]
 #[expect(dead_code, reason = "the capability's own tests use all of it")]
 #[path = "../../../capabilities/tests/script/mod.rs"]

@@ -30,6 +30,8 @@ struct Recipe {
     setup: &'static str,
     /// How the component gets into a cluster; empty where there is none yet that does anything.
     run: &'static str,
+    /// How `make test` tries the contract: the whole, or what of it needs no backend.
+    suite: &'static str,
 }
 
 fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
@@ -40,6 +42,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "cargo",
             setup: "setup-rust.yml",
             run: "run-configmap.md",
+            suite: "suite.mk",
         }),
         (Kind::Kubernetes, Language::JavaScript) => Ok(Recipe {
             title: "a provider of Pods in JavaScript",
@@ -47,6 +50,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "node npm",
             setup: "setup-node.yml",
             run: "run-configmap.md",
+            suite: "suite.mk",
         }),
         (Kind::Kubernetes, Language::Python) => Ok(Recipe {
             title: "a provider of Pods in Python",
@@ -54,6 +58,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "python3",
             setup: "setup-python.yml",
             run: "run-directory.md",
+            suite: "suite.mk",
         }),
         (Kind::Http, Language::Rust) => Ok(Recipe {
             title: "the frame of a provider over HTTP, in Rust",
@@ -61,6 +66,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "cargo",
             setup: "setup-rust.yml",
             run: "",
+            suite: "suite-without-backend.mk",
         }),
         (Kind::Libvirt, Language::Rust) => Ok(Recipe {
             title: "the frame of a provider over libvirt, in Rust",
@@ -68,6 +74,7 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
             tools: "cargo",
             setup: "setup-rust.yml",
             run: "",
+            suite: "suite-without-backend.mk",
         }),
         (Kind::Http | Kind::Libvirt, Language::JavaScript | Language::Python) => Err(Failure::Usage(
             "providers of the kinds http and libvirt are made in Rust alone; use --lang rust, or --kind kubernetes"
@@ -79,8 +86,15 @@ fn recipe(kind: Kind, language: Language) -> Result<Recipe, Failure> {
 impl Project {
     /// Makes them.
     pub fn new(name: &str, kind: Kind, language: Language) -> Result<Self, Failure> {
-        let Recipe { title, layers, tools, setup, run } = recipe(kind, language)?;
-        let filled = Filled { name, kind: kind.as_str(), tools, setup: part(setup), run: part(run) };
+        let Recipe { title, layers, tools, setup, run, suite } = recipe(kind, language)?;
+        let filled = Filled {
+            name,
+            kind: kind.as_str(),
+            tools,
+            setup: part(setup),
+            run: part(run),
+            suite: part(suite),
+        };
         let mut files = BTreeMap::new();
         for layer in layers {
             let layer = format!("templates/{layer}/");
@@ -116,6 +130,7 @@ struct Filled<'a> {
     tools: &'a str,
     setup: &'a str,
     run: &'a str,
+    suite: &'a str,
 }
 
 impl Filled<'_> {
@@ -131,6 +146,7 @@ impl Filled<'_> {
         // Parts first: they have the others in them.
         text.replace("{{setup}}", self.setup)
             .replace("{{run}}\n", self.run)
+            .replace("{{suite}}\n", self.suite)
             .replace("{{tools}}", self.tools)
             .replace("{{name}}", self.name)
             .replace("{{kind}}", self.kind)

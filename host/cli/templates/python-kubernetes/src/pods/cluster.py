@@ -76,9 +76,12 @@ def find(host: Any, kind: str, resource: Resource, at: Location) -> dict[str, An
         if failure.is_not_found(err.value):
             return None
         raise failure.classify(_one("get", resource, at), err.value)
-    if not isinstance(found, dict) or found.get("metadata", {}).get("name") != at.name:
-        # What has not even our name is no stranger's object: it is none.
-        raise failure.garbled(_one("get", resource, at))
+    match found:
+        case {"metadata": {"name": at.name}}:
+            pass
+        case _:
+            # What has not even our name is no stranger's object: it is none.
+            raise failure.garbled(_one("get", resource, at))
     mark = read_mark(found)
     if host.context.verify(mark) != Verdict.THIS_TARGET:
         raise failure.permanent(

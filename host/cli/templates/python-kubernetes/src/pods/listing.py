@@ -78,11 +78,11 @@ def _objects(
         if failure.is_refusal(err.value):
             raise Unread(classified.value.message)
         raise classified
-    items = answer.get("items") if isinstance(answer, dict) else None
-    if not isinstance(items, list):
-        # An empty list has items too.
-        raise failure.garbled(asked)
-    return items, answer.get("metadata", {}).get("continue") or None
+    match answer:
+        case {"items": [*items], "metadata": {**metadata}}:
+            return items, metadata.get("continue") or None
+    # An empty list has items too.
+    raise failure.garbled(asked)
 
 
 def _lonely_config_maps(

@@ -1,0 +1,1 @@
+	$(EPO) provider test $(COMPONENT) --entry deploy/{{name}}.yaml
