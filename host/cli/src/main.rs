@@ -23,11 +23,8 @@ use crate::{
     failure::Failure,
 };
 
-/// What the calls of providers cost is told by `make bench`, this included: see docs/decisions/0018.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    setup::pages();
     match dispatch(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has had enough of it: `epo crd | head`.

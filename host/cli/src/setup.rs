@@ -4,6 +4,13 @@ use std::{env, path::PathBuf};
 
 use crate::failure::Failure;
 
+/// To be called first: memory in pages of their common size, whatever the machine's setting is. A huge page is
+/// all there once a byte of it is used, and a call uses a few bytes in each of many places.
+pub fn pages() {
+    // A kernel that can't has none, or is too old to be asked: more memory is used then, and nothing else differs.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// Runs it to its end, on as many threads as there are processors.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

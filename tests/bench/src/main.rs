@@ -19,10 +19,6 @@ use backend::Backend;
 use egress_contract::Installation;
 use report::Report;
 
-/// The operator's own.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
@@ -47,6 +43,8 @@ struct Options {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
+    // As the operator does.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let mut args = std::env::args().skip(1).peekable();
     let done = if args.next_if_eq("plugin").is_some() {
         let (Some(own), Some(host)) = (args.next(), args.next()) else {
