@@ -9,6 +9,7 @@ use wasmtime::Trap;
 use wasmtime_wasi::I32Exit;
 
 use crate::{
+    capability::Withheld,
     limits::{Limit, Limits},
     scrub::Scrubber,
 };
@@ -22,6 +23,9 @@ pub(crate) enum Stop {
     /// It did what the contract forbids.
     #[error("{0}")]
     Violation(String),
+    /// It wanted to change something, and this process may not.
+    #[error("{call} was withheld: {withheld}")]
+    Withheld { call: &'static str, withheld: Withheld },
 }
 
 /// How a call ended badly.
@@ -45,6 +49,8 @@ pub(crate) enum Failure {
     Busy { limit: Limit },
     /// The process runs as many calls as it can.
     Full { places: u32 },
+    /// This process may change nothing now.
+    Withheld { call: &'static str, withheld: Withheld },
 }
 
 impl Failure {
@@ -53,6 +59,9 @@ impl Failure {
         match error.downcast_ref::<Stop>() {
             Some(Stop::Limit(limit)) => return Self::Limit { limit: *limit, waiting: None },
             Some(Stop::Violation(what)) => return Self::Violation(what.clone()),
+            Some(Stop::Withheld { call, withheld }) => {
+                return Self::Withheld { call, withheld: withheld.clone() };
+            }
             None => {}
         }
         if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -83,7 +92,8 @@ impl Failure {
             | Self::Told { .. }
             | Self::Transfer
             | Self::Busy { .. }
-            | Self::Full { .. } => {}
+            | Self::Full { .. }
+            | Self::Withheld { .. } => {}
         }
         self
     }
@@ -97,6 +107,7 @@ impl Failure {
             Self::Trap { .. } => "trap",
             Self::Violation(_) | Self::Mismatch(_) => "contract-violation",
             Self::Busy { .. } | Self::Full { .. } => "busy",
+            Self::Withheld { .. } => "write-withheld",
         }
     }
 
@@ -110,6 +121,7 @@ impl Failure {
             Self::Violation(_) => "ContractViolation",
             Self::Mismatch(_) => "InterfaceMismatch",
             Self::Busy { .. } | Self::Full { .. } => "Busy",
+            Self::Withheld { .. } => "WriteWithheld",
         }
     }
 
@@ -120,6 +132,7 @@ impl Failure {
             | Self::Told { .. }
             | Self::Busy { .. }
             | Self::Full { .. }
+            | Self::Withheld { .. }
             | Self::Limit { waiting: Some(_), .. } => false,
             Self::Limit { limit, .. } => *limit != Limit::ConcurrentCalls,
             Self::Transfer | Self::Trap { .. } | Self::Violation(_) | Self::Mismatch(_) => true,
@@ -183,6 +196,9 @@ impl Failure {
                 "entry {entry}: {operation} found no place among the {places} calls that this process runs at \
                  once; it is tried again; lower limits.concurrentCalls of the entries whose calls take long"
             ),
+            Self::Withheld { call, withheld } => {
+                format!("entry {entry}: {call} in {operation} was not begun: {withheld}")
+            }
         }
     }
 

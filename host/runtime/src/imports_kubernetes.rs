@@ -25,6 +25,10 @@ impl HostFailure for KubernetesFailure {
         Self { sent: true, ..host_failure(KubernetesFailureKind::Timeout, message) }
     }
 
+    fn withheld(message: String) -> Self {
+        host_failure(KubernetesFailureKind::Denied, message)
+    }
+
     fn too_large(message: String, sent: bool) -> Self {
         Self { sent, ..host_failure(KubernetesFailureKind::TooLarge, message) }
     }
@@ -95,8 +99,24 @@ impl State {
         host: impl Future<Output = Result<Value, KubernetesFailure>>,
     ) -> wasmtime::Result<Result<String, Failure>> {
         let outcome = self.host_call(call, cluster, request_bytes, host).await?;
+        Ok(self.answer(call, outcome))
+    }
+
+    /// The same for what the contract marks as a write.
+    async fn changed_object(
+        &mut self,
+        call: &'static str,
+        cluster: &str,
+        request_bytes: usize,
+        host: impl Future<Output = Result<Value, KubernetesFailure>>,
+    ) -> wasmtime::Result<Result<String, Failure>> {
+        let outcome = self.write_call(call, cluster, request_bytes, host).await?;
+        Ok(self.answer(call, outcome))
+    }
+
+    fn answer(&mut self, call: &str, outcome: Result<Value, KubernetesFailure>) -> Result<String, Failure> {
         let fitting = outcome.and_then(|object| self.fits::<KubernetesFailure>(call, object.to_string()));
-        Ok(fitting.map_err(Failure::from))
+        fitting.map_err(Failure::from)
     }
 }
 
@@ -175,7 +195,7 @@ impl kubernetes::Host for State {
         let (api, resource) = (self.kubernetes()?, resource.into());
         let bytes = size(&[&namespace, &json]);
         let host = async { api.create(&cluster, &resource, &namespace, body(&json)?).await };
-        self.object("kubernetes.create", &cluster, bytes, host).await
+        self.changed_object("kubernetes.create", &cluster, bytes, host).await
     }
 
     async fn patch(
@@ -195,7 +215,7 @@ impl kubernetes::Host for State {
         };
         let bytes = size(&[&namespace, &name, &json]);
         let host = async { api.patch(&cluster, &resource, &namespace, &name, kind, body(&json)?).await };
-        self.object("kubernetes.patch", &cluster, bytes, host).await
+        self.changed_object("kubernetes.patch", &cluster, bytes, host).await
     }
 
     async fn delete(
@@ -214,6 +234,6 @@ impl kubernetes::Host for State {
         };
         let bytes = size(&[&namespace, &name]);
         let host = api.delete(&cluster, &resource, &namespace, &name, &options);
-        self.object("kubernetes.delete", &cluster, bytes, host).await
+        self.changed_object("kubernetes.delete", &cluster, bytes, host).await
     }
 }

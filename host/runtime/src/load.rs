@@ -159,6 +159,7 @@ impl Load<'_> {
             limits: limits.clone(),
             clock: lent.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::default())),
             lent: lent.clone(),
+            writes: Arc::clone(slot.runtime.writes()),
             locks: slot.locks.clone(),
             config: config.to_string(),
             legacy: legacy.clone(),

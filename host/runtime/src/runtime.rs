@@ -16,6 +16,7 @@ use tracing::warn;
 use wasmtime::{Cache, CacheConfig, Config, Enabled, Engine, PoolingAllocationConfig, component::Linker};
 
 use crate::{
+    capability::{Always, Writes},
     compile::{self, Compiler},
     imports,
     module::Module,
@@ -135,12 +136,18 @@ struct Inner {
     /// What every component gets, linked once: entries only add what they lend.
     linker: Linker<State>,
     places: Semaphore,
+    writes: Arc<dyn Writes>,
     _ticker: Ticker,
 }
 
 impl Runtime {
     /// Starts the engine and its clock thread.
     pub fn new(config: RuntimeConfig) -> Result<Self, RuntimeError> {
+        Self::with_writes(config, Arc::new(Always))
+    }
+
+    /// One in which no host call that the contract marks as a write begins unless it may.
+    pub fn with_writes(config: RuntimeConfig, writes: Arc<dyn Writes>) -> Result<Self, RuntimeError> {
         if config.cache_dir.is_none() && matches!(config.compile, Compile::Child { .. }) {
             return Err(RuntimeError::ChildWithoutCache);
         }
@@ -150,7 +157,7 @@ impl Runtime {
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
         let places = Semaphore::new(usize::try_from(config.places).unwrap_or(Semaphore::MAX_PERMITS));
-        Ok(Self { inner: Arc::new(Inner { config, compiler, linker, places, _ticker: ticker }) })
+        Ok(Self { inner: Arc::new(Inner { config, compiler, linker, places, writes, _ticker: ticker }) })
     }
 
     /// Unpacks a module to at most what the config allows.
@@ -171,6 +178,10 @@ impl Runtime {
     /// A call holds one while it runs.
     pub(crate) fn places(&self) -> &Semaphore {
         &self.inner.places
+    }
+
+    pub(crate) fn writes(&self) -> &Arc<dyn Writes> {
+        &self.inner.writes
     }
 
     pub(crate) fn config(&self) -> &RuntimeConfig {

@@ -1,6 +1,9 @@
 //! What a call's store holds: what the guest may see, and what it has used.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use egress_contract::{EntryName, Installation, Mark, Target};
 use tracing::Instrument;
@@ -8,7 +11,7 @@ use wasmtime::{ResourceLimiter, component::ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::{
-    capability::Clock,
+    capability::{Clock, Withheld, Writes, while_allowed},
     failure::Stop,
     guest_log::{GuestLog, cut},
     inert,
@@ -32,6 +35,7 @@ pub(crate) struct Setup {
     pub(crate) installation: Installation,
     pub(crate) limits: Limits,
     pub(crate) lent: Lent,
+    pub(crate) writes: Arc<dyn Writes>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) locks: Locks,
     pub(crate) config: String,
@@ -171,6 +175,30 @@ impl State {
         Ok(outcome)
     }
 
+    /// The same for what changes something: while no write may begin, it ends the guest. A refusal that the
+    /// guest could read as its backend's word would be taken for a fault there.
+    pub(crate) async fn write_call<T, F: HostFailure>(
+        &mut self,
+        call: &'static str,
+        place: &str,
+        request_bytes: usize,
+        host: impl Future<Output = Result<T, F>>,
+    ) -> wasmtime::Result<Result<T, F>> {
+        let (setup, told) = (Arc::clone(&self.setup), OnceLock::<Withheld>::new());
+        let allowed = async {
+            while_allowed(&*setup.writes, host).await.unwrap_or_else(|withheld| {
+                let failure = F::withheld(withheld.to_string());
+                let _ = told.set(withheld);
+                Err(failure)
+            })
+        };
+        let outcome = self.host_call(call, place, request_bytes, allowed).await?;
+        match told.into_inner() {
+            Some(withheld) => Err(Stop::Withheld { call, withheld }.into()),
+            None => Ok(outcome),
+        }
+    }
+
     /// Whether an answer of the host fits; the failure otherwise.
     pub(crate) fn fits<F: HostFailure>(&mut self, call: &str, answer: String) -> Result<String, F> {
         if answer.len() as u64 <= self.setup.limits.response_bytes {
@@ -198,6 +226,8 @@ impl State {
 pub(crate) trait HostFailure {
     /// The host gave the call up: its outcome is unknown.
     fn timeout(message: String) -> Self;
+    /// No write may begin.
+    fn withheld(message: String) -> Self;
     /// Request or answer exceed a limit.
     fn too_large(message: String, sent: bool) -> Self;
     /// Which of the limits on sizes it is about, if it is about one.

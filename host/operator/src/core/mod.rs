@@ -1,7 +1,8 @@
 //! The control loops, free of Kubernetes: they decide, and act through two traits.
 //!
 //! [`decide`] gives the next step of a Proxy, [`status`] what its status becomes, [`backoff`] when to try
-//! again; [`reconcile`] acts on them. [`memory`] keeps Proxies for tests, and shows what a store must promise.
+//! again; [`reconcile`] acts on them, and [`lease`]
+//! says whether it may. [`memory`] keeps Proxies for tests, and shows what a store must promise.
 
 pub mod agenda;
 pub mod backoff;
@@ -10,6 +11,7 @@ pub mod collect;
 pub mod conditions;
 pub mod decide;
 pub mod hash;
+pub mod lease;
 pub mod memory;
 pub mod names;
 pub mod notices;

@@ -5,6 +5,7 @@
 
 mod cuts;
 mod failures;
+mod leadership;
 mod life;
 mod provider;
 mod told;

@@ -30,7 +30,8 @@ use crate::{
 pub async fn point() {
     let mut passed = false;
     std::future::poll_fn(
-        |_| {
+        |context| {
+            context.waker().wake_by_ref();
             if std::mem::replace(&mut passed, true) { Poll::Ready(()) } else { Poll::Pending }
         },
     )
