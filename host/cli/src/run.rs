@@ -7,7 +7,7 @@ mod telemetry;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
-use egress_operator::{Operator, Options, Readiness};
+use egress_operator::{LeaseOptions, Operator, Options, Readiness, Terms};
 use egress_runtime::RuntimeConfig;
 use jiff::SignedDuration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -83,9 +83,94 @@ pub struct Run {
     /// The largest component that is taken, unpacked
     #[arg(long, env = "EPO_MODULE_BYTES", value_name = "SIZE", default_value = "64Mi", value_parser = size)]
     module_bytes: u64,
+    #[command(flatten)]
+    leader: LeaderArgs,
     /// The process' name in Events [default: the host's]
     #[arg(long, env = "EPO_INSTANCE", value_name = "NAME", hide = true)]
     instance: Option<String>,
+}
+
+/// Several processes: one works, the others are ready to take over.
+#[derive(clap::Args)]
+struct LeaderArgs {
+    /// Work only while holding a Lease, so that several processes can run; `=false` where there is only ever one
+    #[arg(
+        long,
+        env = "EPO_LEADER_ELECT",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    leader_elect: bool,
+    /// The Lease's namespace [default: the operator's own]
+    #[arg(long, env = "EPO_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAMESPACE")]
+    leader_elect_resource_namespace: Option<String>,
+    /// The Lease's name
+    #[arg(
+        long,
+        env = "EPO_LEADER_ELECT_RESOURCE_NAME",
+        value_name = "NAME",
+        default_value = "egress-operator"
+    )]
+    leader_elect_resource_name: String,
+    /// How long a Lease that is not renewed keeps others off; whole seconds
+    #[arg(
+        long,
+        env = "EPO_LEADER_ELECT_LEASE_DURATION",
+        value_name = "DURATION",
+        default_value = "15s",
+        value_parser = duration
+    )]
+    leader_elect_lease_duration: Duration,
+    /// How long after its last renewal a leader may still write; shorter than the Lease
+    #[arg(
+        long,
+        env = "EPO_LEADER_ELECT_RENEW_DEADLINE",
+        value_name = "DURATION",
+        default_value = "10s",
+        value_parser = duration
+    )]
+    leader_elect_renew_deadline: Duration,
+    /// Between two renewals; at most half of the deadline
+    #[arg(
+        long,
+        env = "EPO_LEADER_ELECT_RETRY_PERIOD",
+        value_name = "DURATION",
+        default_value = "2s",
+        value_parser = duration
+    )]
+    leader_elect_retry_period: Duration,
+}
+
+impl LeaderArgs {
+    /// None for a single process. `instance` is for people; the identity is of this very process, since a
+    /// successor of the same name is somebody else.
+    fn lease(&self, namespace: &str, instance: &str) -> Result<Option<LeaseOptions>, Failure> {
+        if !self.leader_elect {
+            return Ok(None);
+        }
+        let (duration, deadline) = (self.leader_elect_lease_duration, self.leader_elect_renew_deadline);
+        let renewal = self.leader_elect_retry_period;
+        if duration.subsec_nanos() != 0 {
+            return Err(Failure::Usage("--leader-elect-lease-duration takes whole seconds".to_owned()));
+        }
+        if deadline >= duration || renewal > deadline / 2 {
+            return Err(Failure::Usage(format!(
+                "of --leader-elect-lease-duration ({duration:?}), --leader-elect-renew-deadline ({deadline:?}) and \
+                 --leader-elect-retry-period ({renewal:?}), the second must be shorter than the first, and the third \
+                 at most half of the second"
+            )));
+        }
+        let identity = LeaseOptions::identity(instance);
+        Ok(Some(LeaseOptions {
+            namespace: self.leader_elect_resource_namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            name: self.leader_elect_resource_name.clone(),
+            terms: Terms { identity, duration, deadline, renewal },
+        }))
+    }
 }
 
 impl Run {
@@ -128,13 +213,16 @@ impl Run {
             .map_err(|error| Failure::Setup(format!("can't find epo's own file, which compiles: {error}")))?;
         runtime.compile = CompileChild::command(program, &cache_dir, &runtime);
         let namespace = self.namespace.unwrap_or_else(own_namespace);
+        let instance = self.instance.unwrap_or_else(host_name);
+        let lease = self.leader.lease(&namespace, &instance)?;
         Ok(Options {
+            lease,
             providers: self.providers_configmap,
             modules_dir: self.modules_dir,
             watch: self.watch,
             concurrency: self.concurrency,
             grace: self.shutdown_grace,
-            instance: self.instance.unwrap_or_else(host_name),
+            instance,
             ..Options::new(config, namespace, runtime)
         })
     }
@@ -283,6 +371,27 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         for bad in ["", "30", "0s", "-5s", "soon"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_held_with_room_for_clocks_and_tries_and_can_be_done_without() {
+        let lease = |flags: &[&str]| {
+            let run = Program::try_parse_from(["epo"].iter().chain(flags)).unwrap().run;
+            run.leader.lease("own", "pod")
+        };
+        let [one, other] = [&[][..], &["--leader-elect"]].map(|flags| lease(flags).unwrap().unwrap());
+        assert_eq!((one.namespace.as_str(), one.name.as_str()), ("own", "egress-operator"));
+        assert_ne!(one.terms.identity, other.terms.identity, "no two processes share one");
+        assert!(one.terms.identity.starts_with("pod_"), "{}", one.terms.identity);
+        assert_eq!(Terms { identity: String::new(), ..one.terms }, Terms::default());
+        assert!(lease(&["--leader-elect=false"]).unwrap().is_none());
+        for bad in [
+            &["--leader-elect-lease-duration=1500ms"][..],
+            &["--leader-elect-lease-duration=10s"],
+            &["--leader-elect-retry-period=6s"],
+        ] {
+            assert!(matches!(lease(bad), Err(Failure::Usage(_))), "{bad:?}");
         }
     }
 

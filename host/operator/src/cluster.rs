@@ -3,9 +3,12 @@
 //! Only a timeout around a call bounds it: a server that is frozen holds a connection that stands, and a
 //! new one while it connects. A call that was given up on may still have happened.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, sync::Arc, time::Duration};
 
-use kube::{Client, Config, core::Status};
+use egress_runtime::capability::{Always, Writes};
+use kube::{Client, Config, client::ClientBuilder, core::Status};
+
+use crate::gate::{self, Gate};
 
 /// The field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "egress-proxies-operator";
@@ -26,10 +29,19 @@ pub struct Cluster {
 
 impl Cluster {
     /// A client that repeats nothing by itself: kube's default repeats for minutes, also what was meant once.
-    pub fn new(mut config: Config, namespace: String) -> Result<Self, CallError> {
+    pub fn new(config: Config, namespace: String) -> Result<Self, CallError> {
+        Self::guarded(config, namespace, Arc::new(Always))
+    }
+
+    /// The same, on which nothing is written unless it may be.
+    pub fn guarded(
+        mut config: Config,
+        namespace: String,
+        writes: Arc<dyn Writes>,
+    ) -> Result<Self, CallError> {
         config.default_retry = false;
-        let client = Client::try_from(config).map_err(|error| CallError::Failed(Box::new(error)))?;
-        Ok(Self { client, namespace })
+        let builder = ClientBuilder::try_from(config).map_err(|error| CallError::Failed(Box::new(error)))?;
+        Ok(Self { client: builder.with_layer(&Gate(writes)).build(), namespace })
     }
 }
 
@@ -111,6 +123,7 @@ fn sentence(error: &kube::Error) -> String {
         kube::Error::SerdeError(error) => {
             format!("the API server's answer can't be read: {error}; is its CRD the operator's own?")
         }
+        other if let Some(withheld) = gate::withheld(other) => withheld.to_string(),
         // Each layer repeats its cause or hides it; the innermost one says what happened.
         other => {
             let mut innermost = other.source();

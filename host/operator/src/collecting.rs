@@ -20,6 +20,7 @@ use crate::{
     api::{AsksStatus, COLLECT_ANNOTATION, CollectorStatus, OrphanStatus, UnreadStatus},
     core::{
         collect::{Asks, Collector, Fate, Judged, Owners, Policy, Report},
+        lease::Leadership,
         store::Notice,
     },
     entry::Asked,
@@ -53,6 +54,8 @@ pub struct Inlets {
     pub asked: watch::Receiver<Asked>,
     /// Which sweep people said yes to.
     pub confirmed: watch::Receiver<Option<String>>,
+    /// Whether this process is the one to collect.
+    pub leadership: Leadership,
 }
 
 /// The task.
@@ -65,6 +68,8 @@ pub struct Collecting<O> {
     config: CollectConfig,
     /// The question that was told.
     asked: Option<String>,
+    /// Under which lead the sweeps so far were.
+    term: Option<u32>,
 }
 
 impl<O: Owners> Collecting<O> {
@@ -76,7 +81,16 @@ impl<O: Owners> Collecting<O> {
         view: watch::Sender<View>,
         notices: mpsc::Sender<Notice>,
     ) -> Self {
-        Self { entry, collector, inlets, view, notices, config: CollectConfig::default(), asked: None }
+        Self {
+            entry,
+            collector,
+            inlets,
+            view,
+            notices,
+            config: CollectConfig::default(),
+            asked: None,
+            term: None,
+        }
     }
 
     /// Until the entry is removed, or the process ends.
@@ -88,6 +102,7 @@ impl<O: Owners> Collecting<O> {
                 () = tokio::time::sleep_until(next) => {}
                 changed = self.inlets.confirmed.changed() => if changed.is_err() { return },
                 changed = self.inlets.asked.changed() => if changed.is_err() { return },
+                changed = self.inlets.leadership.changed() => if changed.is_err() { return },
             }
         }
     }
@@ -108,13 +123,20 @@ impl<O: Owners> Collecting<O> {
                     true
                 }
             };
+            let term = *self.inlets.leadership.borrow_and_update();
+            if term != self.term {
+                // What was seen before somebody else swept is no sweep before the next one.
+                self.collector.forget();
+                self.term = term;
+            }
             let active = seen.borrow_and_update().active.as_ref().map(|(_, revision)| Arc::clone(revision));
-            if listed && active.is_some() {
+            if listed && active.is_some() && term.is_some() {
                 return active;
             }
             tokio::select! {
                 changed = seen.changed() => changed.ok()?,
                 changed = self.inlets.asked.changed() => changed.ok()?,
+                changed = self.inlets.leadership.changed() => changed.ok()?,
             }
         }
     }

@@ -14,6 +14,7 @@ use tracing::error;
 
 use crate::{
     core::{
+        lease::Leadership,
         reconcile::{Next, Reconciler},
         store::{Providers, ProxyKey, Store},
     },
@@ -31,6 +32,8 @@ pub struct Inlets {
     pub proxies: mpsc::Receiver<Change>,
     /// Entries whose calls go elsewhere.
     pub entries: mpsc::Receiver<String>,
+    /// Whether this process is to look after Proxies.
+    pub leadership: Leadership,
 }
 
 /// The loop.
@@ -57,15 +60,27 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
     }
 
     /// Until the token is cancelled, and then until the passes in flight have ended; or until nobody tells
-    /// anything any more. `listed` is called for each watch that has told all its Proxies.
+    /// anything any more. Without the lead it keeps a list of who is due, and no more. `listed` is called for each watch that has told all its Proxies.
     pub async fn run(mut self, mut inlets: Inlets, stop: CancellationToken, listed: impl Fn()) {
+        let mut term = None;
         loop {
-            self.begin_passes();
-            let next = if self.passes.len() < self.concurrency { self.queue.next() } else { None };
+            let leads = *inlets.leadership.borrow_and_update();
+            if leads != term && leads.is_some() {
+                // What is remembered of them is from before somebody else had them.
+                self.reconciler.wake_all();
+                self.queue.hurry(Instant::now());
+            }
+            term = leads;
+            if term.is_some() {
+                self.begin_passes();
+            }
+            let room = term.is_some() && self.passes.len() < self.concurrency;
+            let next = if room { self.queue.next() } else { None };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(ended) = self.passes.join_next_with_id() => self.ended(ended),
+                changed = inlets.leadership.changed() => if changed.is_err() { break },
                 entry = inlets.entries.recv() => match entry {
                     Some(entry) => self.wake(&entry),
                     None => break,
@@ -139,7 +154,10 @@ mod tests {
 
     use async_trait::async_trait;
     use egress_contract::Installation;
-    use tokio::{sync::Semaphore, task::JoinHandle};
+    use tokio::{
+        sync::{Semaphore, watch},
+        task::JoinHandle,
+    };
 
     use super::*;
     use crate::{
@@ -198,6 +216,7 @@ mod tests {
         gate: Arc<Gate>,
         proxies: mpsc::Sender<Change>,
         _entries: mpsc::Sender<String>,
+        leads: watch::Sender<Option<u32>>,
         stop: CancellationToken,
         task: JoinHandle<()>,
     }
@@ -216,9 +235,10 @@ mod tests {
             let (proxies, told) = mpsc::channel(16);
             let (entries, changed) = mpsc::channel(16);
             let stop = CancellationToken::new();
-            let inlets = Inlets { proxies: told, entries: changed };
+            let leads = watch::Sender::new(Some(1));
+            let inlets = Inlets { proxies: told, entries: changed, leadership: leads.subscribe() };
             let task = tokio::spawn(controller.run(inlets, stop.clone(), || ()));
-            Self { gate, proxies, _entries: entries, stop, task }
+            Self { gate, proxies, _entries: entries, leads, stop, task }
         }
 
         async fn due(&self, name: &str) {
@@ -257,6 +277,17 @@ mod tests {
         assert!(!running.task.is_finished(), "a pass is in flight");
         running.gate.open.add_permits(1);
         running.task.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_the_lead_no_pass_begins_and_with_it_all_that_were_told_of_are_due() {
+        let running = Running::new(8);
+        running.leads.send_replace(None);
+        running.due("one").await;
+        running.due("two").await;
+        assert_eq!(running.reads().await, [""; 0]);
+        running.leads.send_replace(Some(2));
+        assert_eq!(running.reads().await, ["one", "two"]);
     }
 
     #[tokio::test(start_paused = true)]

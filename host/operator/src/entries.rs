@@ -30,6 +30,7 @@ use crate::{
     core::{
         clock::SystemClock,
         collect::Collector,
+        lease::Leadership,
         store::{ActiveProvider, Inactive, Providers},
     },
     entry::{self, Asked, EntryLoop},
@@ -64,6 +65,8 @@ pub struct Shared {
     pub config_map: String,
     /// Told when calls of an entry go elsewhere: its name.
     pub changes: mpsc::Sender<String>,
+    /// Whether this process is the one to write.
+    pub leadership: Leadership,
 }
 
 /// All entries that were ever seen by this process.
@@ -147,11 +150,11 @@ impl Entries {
 
     /// Sees to what the last process showed and this one does not know. Ends never.
     pub async fn take_over(&self) {
-        let mut there = self.there.subscribe();
+        let (mut there, mut leadership) = (self.there.subscribe(), self.shared.leadership.clone());
         loop {
-            let state = *there.borrow_and_update();
+            let (state, term) = (*there.borrow_and_update(), *leadership.borrow_and_update());
             let done = match state {
-                Some(there) => self.take_over_once(there).await,
+                Some(there) => self.take_over_once(there, term.is_some()).await,
                 None => Ok(()),
             };
             if let Err(error) = &done {
@@ -160,27 +163,30 @@ impl Entries {
             tokio::select! {
                 // The sender is `self`.
                 _ = there.changed() => {}
+                Ok(()) = leadership.changed() => {}
                 () = tokio::time::sleep(READ_AGAIN), if done.is_err() => {}
             }
         }
     }
 
-    async fn take_over_once(&self, there: bool) -> Result<(), CallError> {
+    async fn take_over_once(&self, there: bool, leads: bool) -> Result<(), CallError> {
         for left in health::left_behind(&self.shared.cluster).await? {
             // One that can't be an entry's is nobody's.
             let entry: Option<EntryName> = left.name_any().parse().ok();
             match (entry, there) {
                 (Some(entry), false) => self.go_on(&entry),
                 (Some(entry), true) if self.knows(&entry) => {}
-                (_, true) => health::retire(&self.shared.cluster, &left).await?,
-                (None, false) => {}
+                (_, true) if leads => health::retire(&self.shared.cluster, &left).await?,
+                (_, true) | (None, false) => {}
             }
         }
         Ok(())
     }
 
+    /// Whether it stands in the ConfigMap, as far as that is known.
     fn knows(&self, entry: &EntryName) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(entry.as_str())
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(entry.as_str()).is_some_and(|known| !known.is_removed())
     }
 
     /// As before a restart: without a ConfigMap, what ran goes on.
@@ -312,17 +318,22 @@ impl Run {
 
         let (notices, notices_out) = mpsc::channel(16);
         let (holds_over, holds_over_out) = mpsc::channel(4);
-        let keeper =
-            health::Inlets { view: view.subscribe(), notices: notices_out, holds_over: holds_over_out, gone };
+        let keeper = health::Inlets {
+            view: view.subscribe(),
+            notices: notices_out,
+            holds_over: holds_over_out,
+            gone,
+            leadership: shared.leadership.clone(),
+        };
         let collecting = Collecting::new(
             entry.clone(),
             Collector::new(shared.owners.clone(), shared.installation.clone(), Arc::new(SystemClock)),
-            collecting::Inlets { asked: asked.clone(), confirmed },
+            collecting::Inlets { asked: asked.clone(), confirmed, leadership: shared.leadership.clone() },
             view.clone(),
             notices.clone(),
         );
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
-        let inlets = entry::Inlets { asked, hold: hold.subscribe() };
+        let inlets = entry::Inlets { asked, hold: hold.subscribe(), leadership: shared.leadership.clone() };
         let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
         let lender = Lender::new(entry.clone(), Some(shared.home.clone()));
         let revisions = Revisions::new(&shared.cluster, entry);

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use crate::{
     api::{ActiveRevision, Hold},
     config::{EntryConfig, InvalidEntry, ModuleRef, Settings},
-    core::store::Notice,
+    core::{lease::Leadership, store::Notice},
     lend::Lender,
     modules::{Fetched, Modules, Version},
     revisions::{KeepError, Revisions},
@@ -57,6 +57,8 @@ pub struct Inlets {
     pub asked: watch::Receiver<Asked>,
     /// A rollback that lasts.
     pub hold: watch::Receiver<Option<Hold>>,
+    /// Whether this process is the one to keep revisions. It loads them in any case.
+    pub leadership: Leadership,
 }
 
 /// How long a load may go on that a change has overtaken: long enough for a component, short enough for one
@@ -194,6 +196,7 @@ impl EntryLoop {
         tokio::select! {
             changed = self.inlets.asked.changed() => changed.is_ok(),
             changed = self.inlets.hold.changed() => changed.is_ok(),
+            changed = self.inlets.leadership.changed() => changed.is_ok(),
             () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => true,
             () = until(deadline) => true,
         }
@@ -389,6 +392,9 @@ impl EntryLoop {
 
     /// Keeps what became active; answers when to try again.
     async fn keep(&mut self) -> Option<Duration> {
+        if self.inlets.leadership.borrow_and_update().is_none() {
+            return None;
+        }
         let (about, settings, module) = self.unkept.take()?;
         match self.revisions.keep(&about, &settings, &module).await {
             Ok(()) => {}

@@ -31,7 +31,7 @@ use tracing::{debug, info, warn};
 use crate::{
     api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
-    core::{conditions::Truth, store::Notice},
+    core::{conditions::Truth, lease::Leadership, store::Notice},
     events::Events,
     providers::MISSING,
     view::{View, cut},
@@ -61,6 +61,8 @@ pub struct Inlets {
     pub holds_over: mpsc::Receiver<Hold>,
     /// Raised when somebody removed the object.
     pub gone: watch::Receiver<u64>,
+    /// Whether this process is the one to write it.
+    pub leadership: Leadership,
 }
 
 /// The task that keeps one entry's ProviderHealth.
@@ -131,21 +133,32 @@ impl Keeper {
         }
     }
 
-    /// Until the entry is removed: then its object goes, too.
+    /// Until the entry is removed: then its object goes, too. Without the lead it only listens: what is to be
+    /// told is told by the one who has it.
     pub async fn run(mut self) {
         self.settle().await;
         let mut due = Some(Duration::ZERO);
+        let mut term = *self.inlets.leadership.borrow_and_update();
         loop {
+            let leads = term.is_some();
             tokio::select! {
                 changed = self.inlets.view.changed() => if changed.is_err() { return },
-                Some(notice) = self.inlets.notices.recv() => self.tell(notice).await,
+                changed = self.inlets.leadership.changed() => {
+                    if changed.is_err() { return }
+                    let now = *self.inlets.leadership.borrow_and_update();
+                    if now.is_some() && now != term {
+                        self.take_over().await;
+                    }
+                    term = now;
+                }
+                Some(notice) = self.inlets.notices.recv() => if leads { self.tell(notice).await },
                 Some(hold) = self.inlets.holds_over.recv() => self.over = Some(hold),
                 Some((place, answer)) = self.places.answers.recv() => self.places.learn(&place, answer),
                 gone = self.inlets.gone.changed() => {
                     if gone.is_err() { return }
                     (self.about, self.written) = (None, None);
                 }
-                () = sleep(due) => {
+                () = sleep(due), if leads => {
                     due = match self.write().await {
                         Ok(()) => None,
                         Err(error) => {
@@ -158,9 +171,13 @@ impl Keeper {
             }
             let view = self.inlets.view.borrow_and_update().clone();
             if view.removed {
-                return self.remove().await;
+                // Without the lead: whoever has it removes the object, or whoever gets it.
+                return if term.is_some() {
+                    self.remove().await
+                };
             }
-            self.places.follow(view.active.map(|(_, revision)| revision));
+            // Nor are backends asked by those who do nothing there.
+            self.places.follow(view.active.filter(|_| term.is_some()).map(|(_, revision)| revision));
             due = Some(due.map_or(GATHER, |due| due.min(GATHER)));
         }
     }
@@ -170,6 +187,16 @@ impl Keeper {
         let settled = self.inlets.view.wait_for(|view| view.settled || view.removed || view.active.is_some());
         let _ = tokio::time::timeout(SETTLE, settled).await;
         self.inlets.view.mark_changed();
+    }
+
+    /// Somebody else may have written since.
+    async fn take_over(&mut self) {
+        let found = call(self.api.get_opt(self.entry.as_str())).await.ok().flatten();
+        self.about = found.as_ref().map(|found| found.object_ref(&()));
+        self.written = found.and_then(|found| found.status);
+        if let Some(written) = &self.written {
+            self.places.remember(written.places.clone());
+        }
     }
 
     async fn write(&mut self) -> Result<(), CallError> {
@@ -284,8 +311,15 @@ struct Places {
 impl Places {
     fn new(before: Vec<PlaceStatus>) -> Self {
         let (answer, answers) = mpsc::channel(16);
-        let last = before.into_iter().map(|place| (place.name.clone(), place)).collect();
-        Self { revision: None, last, checks: JoinSet::new(), answer, answers }
+        let last = BTreeMap::new();
+        let mut places = Self { revision: None, last, checks: JoinSet::new(), answer, answers };
+        places.remember(before);
+        places
+    }
+
+    /// What somebody else was answered.
+    fn remember(&mut self, seen: Vec<PlaceStatus>) {
+        self.last = seen.into_iter().map(|place| (place.name.clone(), place)).collect();
     }
 
     fn follow(&mut self, revision: Option<Arc<Revision>>) {

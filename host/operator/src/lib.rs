@@ -12,8 +12,10 @@ pub mod core;
 mod entries;
 mod entry;
 mod events;
+mod gate;
 mod health;
 mod identity;
+mod kube_lease;
 mod kube_owners;
 mod kube_store;
 pub mod lend;
@@ -31,5 +33,6 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use core::lease::Terms;
 pub use identity::{Identity, IdentityError};
-pub use run::{Operator, OperatorError, Options, Readiness, run};
+pub use run::{LeaseOptions, Operator, OperatorError, Options, Readiness, run};

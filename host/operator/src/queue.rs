@@ -44,6 +44,15 @@ impl Queue {
         self.again.extend(self.running.iter().cloned());
     }
 
+    /// All that wait are due now.
+    pub fn hurry(&mut self, now: Instant) {
+        let waiting = self.due.split_off(&(now, u64::MAX, ProxyKey::default()));
+        for (_, asked, key) in waiting {
+            self.at.insert(key.clone(), (now, asked));
+            self.due.insert((now, asked, key));
+        }
+    }
+
     /// The one to begin now.
     pub fn take(&mut self, now: Instant) -> Option<ProxyKey> {
         if self.due.first()?.0 > now {
@@ -143,6 +152,18 @@ mod tests {
         queue.ask(key("a"), now + SECOND * 60);
         assert_eq!(take_all(&mut queue, now), ["a"]);
         assert_eq!(take_all(&mut queue, now + SECOND * 60), [""; 0]);
+    }
+
+    #[test]
+    fn who_waits_can_be_hurried_and_keeps_his_turn() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        for (name, seconds) in [("a", 9), ("b", 3), ("c", 0)] {
+            queue.ask(key(name), now + SECOND * seconds);
+        }
+        queue.hurry(now);
+        assert_eq!(take_all(&mut queue, now), ["a", "b", "c"], "as they were asked for");
+        queue.ended(key("a"), None, now);
+        assert_eq!(queue.next(), None);
     }
 
     #[test]

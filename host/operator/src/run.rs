@@ -7,6 +7,7 @@ use std::{fmt::Debug, path::PathBuf, sync::Arc, time::Duration};
 
 use egress_capabilities::HomeCluster;
 use egress_runtime::{Runtime, RuntimeConfig, RuntimeError};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
 use kube::{
     Api, CustomResourceExt, Resource,
     api::ListParams,
@@ -16,7 +17,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use crate::{
@@ -26,12 +27,15 @@ use crate::{
     core::{
         backoff::{Dice, Pace},
         clock::SystemClock,
+        lease::{Elector, Leadership, Led, Proof, Terms},
         reconcile::{Reconciler, Setup},
+        store::Notice,
     },
     entries::{Entries, Shared},
     events::Events,
     health,
     identity::{self, Identity, IdentityError},
+    kube_lease::{KubeLease, SinceBoot},
     kube_owners::KubeOwners,
     kube_store::KubeStore,
     modules::Modules,
@@ -62,6 +66,19 @@ pub struct Options {
     pub grace: Duration,
     /// Which process this is, for people: the Pod's name.
     pub instance: String,
+    /// How several processes agree who of them works; none where there is only ever one.
+    pub lease: Option<LeaseOptions>,
+}
+
+/// Which Lease, and how it is held.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The same for all processes, but for the identity.
+    pub terms: Terms,
 }
 
 impl Options {
@@ -78,7 +95,15 @@ impl Options {
             concurrency: 64,
             grace: Duration::from_secs(30),
             instance: String::new(),
+            lease: None,
         }
+    }
+}
+
+impl LeaseOptions {
+    /// Nobody's but this process', whose name people know.
+    pub fn identity(instance: &str) -> String {
+        format!("{instance}_{:016x}", rand::random::<u64>())
     }
 }
 
@@ -98,6 +123,19 @@ pub enum OperatorError {
         /// What to do.
         way_out: &'static str,
     },
+    /// Nobody could be elected.
+    #[error(
+        "can't read Lease {namespace}/{name}: {cause}; grant the operator's ServiceAccount get, create and update on \
+         leases there, or run a single process with --leader-elect=false"
+    )]
+    Lease {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        cause: CallError,
+    },
     /// Who this is could not be told.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -116,9 +154,9 @@ impl OperatorError {
     /// Whether there was no answer to work with: starting again later may be all that it takes.
     pub fn is_unreachable(&self) -> bool {
         match self {
-            Self::NotServed { cause, .. } | Self::Identity(IdentityError::Call { cause, .. }) => {
-                cause.is_unreachable()
-            }
+            Self::NotServed { cause, .. }
+            | Self::Lease { cause, .. }
+            | Self::Identity(IdentityError::Call { cause, .. }) => cause.is_unreachable(),
             Self::Client(_)
             | Self::Identity(_)
             | Self::Runtime(_)
@@ -149,11 +187,57 @@ impl Readiness {
 /// An operator that was prepared: it knows who it is, and its API server answers.
 pub struct Operator {
     options: Options,
+    /// On which nothing is written without the lead.
     cluster: Cluster,
     identity: Identity,
     runtime: Runtime,
     readiness: watch::Sender<Readiness>,
+    lead: Lead,
 }
+
+/// Who says whether this process leads.
+struct Lead {
+    proof: Proof,
+    told: Leadership,
+    by: LeadBy,
+}
+
+enum LeadBy {
+    Lease(Box<Elector<KubeLease>>),
+    /// Nobody else is there. Its sender is kept so that the loops go on.
+    Itself(watch::Sender<Option<u32>>),
+}
+
+impl Lead {
+    fn new(cluster: &Cluster, lease: Option<&LeaseOptions>) -> Self {
+        let Some(LeaseOptions { namespace, name, terms }) = lease else {
+            metrics::gauge!("egress_leader").set(1.0);
+            let told = watch::Sender::new(Some(0));
+            return Self { proof: Proof::always(), told: told.subscribe(), by: LeadBy::Itself(told) };
+        };
+        metrics::gauge!("egress_leader").set(0.0);
+        let lease = KubeLease::new(cluster, namespace, name);
+        let elector = Elector::new(lease, terms.clone(), Arc::new(SinceBoot));
+        Self { proof: elector.proof(), told: elector.leadership(), by: LeadBy::Lease(Box::new(elector)) }
+    }
+
+    /// Holds the lease, and gives it back at the stop: after what is in flight has ended, or soon.
+    fn start(by: LeadBy, stop: CancellationToken, passes: CancellationToken) -> AbortOnDropHandle<()> {
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            match by {
+                LeadBy::Lease(mut elector) => {
+                    elector.run(&stop).await;
+                    let _ = tokio::time::timeout(HAND_OVER, passes.cancelled()).await;
+                    elector.release().await;
+                }
+                LeadBy::Itself(_told) => passes.cancelled().await,
+            }
+        }))
+    }
+}
+
+/// How long what is in flight may go on writing at a stop, while somebody waits to take over.
+const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Prepares an operator, and runs it until `stop` is cancelled.
 pub async fn run(options: Options, stop: CancellationToken) -> Result<(), OperatorError> {
@@ -163,15 +247,22 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
 impl Operator {
     /// Makes sure of everything that a start depends on.
     pub async fn prepare(options: Options) -> Result<Self, OperatorError> {
-        let cluster =
-            Cluster::new(options.config.clone(), options.namespace.clone()).map_err(OperatorError::Client)?;
-        served::<Proxy>(&cluster, options.watch.first()).await?;
-        served_everywhere(&cluster).await?;
-        let identity = identity::establish(&cluster, &options.watch).await?;
-        let runtime = Runtime::new(options.runtime.clone())?;
+        let (config, namespace) = (options.config.clone(), options.namespace.clone());
+        let free = Cluster::new(config.clone(), namespace.clone()).map_err(OperatorError::Client)?;
+        served::<Proxy>(&free, options.watch.first()).await?;
+        served_everywhere(&free).await?;
+        let lead = Lead::new(&free, options.lease.as_ref());
+        if let Some(lease) = &options.lease {
+            leased(&free, lease).await?;
+        }
+        // One of several that start at once mints it; the others find it.
+        let identity = identity::establish(&free, &options.watch).await?;
+        let writes = Arc::new(lead.proof.clone());
+        let runtime = Runtime::with_writes(options.runtime.clone(), writes.clone())?;
+        let cluster = Cluster::guarded(config, namespace, writes).map_err(OperatorError::Client)?;
         let unlisted = options.watch.len().max(1);
         let readiness = watch::Sender::new(Readiness { unlisted, ..Readiness::default() });
-        Ok(Self { options, cluster, identity, runtime, readiness })
+        Ok(Self { options, cluster, identity, runtime, readiness, lead })
     }
 
     /// Who it is.
@@ -191,6 +282,13 @@ impl Operator {
         let entries = Arc::new(Entries::new(self.shared(events.clone(), changes)));
         let mut loops = JoinSet::new();
         self.start_entries(&mut loops, &entries, &events);
+        if let Some(lease) = self.options.lease.clone() {
+            let (cluster, events, told) = (self.cluster.clone(), events.clone(), self.lead.told.clone());
+            loops.spawn(async move {
+                tell_of_lead(&cluster, &lease, &events, told).await;
+                "that tells who leads"
+            });
+        }
         let passes = self.start_controller(&mut loops, &entries, events, changed, stop.clone());
         info!(
             installation = self.identity.installation.hash(),
@@ -198,15 +296,21 @@ impl Operator {
             namespace = self.cluster.namespace,
             "the operator runs"
         );
+        let mut lead = Lead::start(self.lead.by, stop.clone(), passes.clone());
         tokio::select! {
             // First: a stop ends the controllers, and that is no failure.
             biased;
             () = stop.cancelled() => {}
             Some(ended) = loops.join_next() => return Err(why_ended(ended)),
+            ended = &mut lead => return Err(why_ended(ended.map(|()| "that holds the lease"))),
         }
         self.readiness.send_modify(|readiness| readiness.stopping = true);
         info!(grace = ?self.options.grace, "the operator stops; what is in flight may end");
-        if tokio::time::timeout(self.options.grace, passes.cancelled()).await.is_err() {
+        let ended = async {
+            let _ = lead.await;
+            passes.cancelled().await;
+        };
+        if tokio::time::timeout(self.options.grace, ended).await.is_err() {
             warn!("calls in flight were given up; the next start goes on where they were");
         }
         Ok(())
@@ -227,6 +331,7 @@ impl Operator {
             owners: KubeOwners::new(self.cluster.client.clone(), self.options.watch.clone()),
             config_map: format!("{}/{}", self.cluster.namespace, self.options.providers),
             changes,
+            leadership: self.lead.told.clone(),
         }
     }
 
@@ -275,7 +380,8 @@ impl Operator {
         stop: CancellationToken,
     ) -> CancellationToken {
         let waiting = Arc::new(Waiting::default());
-        let store = Noting::new(KubeStore::new(self.cluster.client.clone(), events), Arc::clone(&waiting));
+        let store = KubeStore::new(self.cluster.client.clone(), events);
+        let store = Noting::new(Led::new(store, self.lead.proof.clone()), Arc::clone(&waiting));
         let setup = Setup {
             installation: self.identity.installation.clone(),
             pace: self.options.pace.clone(),
@@ -284,8 +390,11 @@ impl Operator {
         };
         let reconciler = Reconciler::new(store, Arc::clone(entries), setup);
         let controller = Controller::new(reconciler, waiting, self.options.concurrency);
-        let inlets =
-            controller::Inlets { proxies: self.start_proxy_watches(loops), entries: entries_changed };
+        let inlets = controller::Inlets {
+            proxies: self.start_proxy_watches(loops),
+            entries: entries_changed,
+            leadership: self.lead.told.clone(),
+        };
         let (ended, readiness) = (CancellationToken::new(), self.readiness.clone());
         let end = ended.clone().drop_guard();
         loops.spawn(async move {
@@ -338,6 +447,32 @@ where
 async fn served_everywhere(cluster: &Cluster) -> Result<(), OperatorError> {
     let api: Api<PartialObjectMeta<ProviderHealth>> = Api::all(cluster.client.clone());
     first(&api, ProviderHealth::crd_name()).await
+}
+
+/// A Lease that may not be read is never held, and nothing would say so but a log.
+async fn leased(cluster: &Cluster, lease: &LeaseOptions) -> Result<(), OperatorError> {
+    let LeaseOptions { namespace, name, .. } = lease;
+    let api: Api<Lease> = Api::namespaced(cluster.client.clone(), namespace);
+    match call(api.get_opt(name)).await {
+        Ok(_) => Ok(()),
+        Err(cause) => Err(OperatorError::Lease { namespace: namespace.clone(), name: name.clone(), cause }),
+    }
+}
+
+/// An Event at the Lease, as others tell it. Of a loss the next one tells, by leading.
+async fn tell_of_lead(cluster: &Cluster, lease: &LeaseOptions, events: &Events, mut told: Leadership) {
+    let api: Api<Lease> = Api::namespaced(cluster.client.clone(), &lease.namespace);
+    while told.wait_for(Option::is_some).await.is_ok() {
+        if let Ok(found) = call(api.get(&lease.name)).await {
+            let about = ObjectReference { resource_version: None, ..found.object_ref(&()) };
+            let message = format!("{} became leader", lease.terms.identity);
+            let notice = Notice { warning: false, reason: "LeaderElection".to_owned(), message };
+            events.publish(&about, "Lead", &notice).await;
+        }
+        if told.wait_for(Option::is_none).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// A kind without its CRD, or without a right, is found at the start and not by a silent watch.

@@ -71,6 +71,11 @@ impl Agenda {
         entry.store_failures
     }
 
+    /// Nobody waits for anything.
+    pub fn clear(&self) {
+        self.entries().clear();
+    }
+
     /// It waits for nothing.
     pub fn forget(&self, key: &ProxyKey) {
         self.entries().remove(key);

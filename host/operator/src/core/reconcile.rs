@@ -111,6 +111,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         self.agenda.forget(key);
     }
 
+    /// The same for all: somebody else had them meanwhile.
+    pub fn wake_all(&self) {
+        self.agenda.clear();
+    }
+
     async fn pass(&self, key: &ProxyKey) -> Next {
         let (next, outcome) = match self.advance(key).await {
             Ok(next) => (next, "ok"),

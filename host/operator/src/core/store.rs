@@ -8,7 +8,7 @@ use egress_contract::Provider;
 use crate::api::{ProxySpec, ProxyStatus};
 
 /// Which Proxy.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProxyKey {
     /// Its namespace.
     pub namespace: String,

@@ -9,6 +9,7 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
+use tower::Service;
 
 #[derive(Default)]
 struct State {
@@ -26,8 +27,18 @@ pub struct Double(Arc<Mutex<State>>);
 
 impl Double {
     pub fn client(&self) -> Client {
+        Client::new(self.service(), "default")
+    }
+
+    /// What stands below a client.
+    pub fn service(
+        &self,
+    ) -> impl Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + 'static {
         let double = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        tower::service_fn(move |request: Request<Body>| {
             let double = double.clone();
             async move {
                 let (head, body) = request.into_parts();
@@ -38,8 +49,7 @@ impl Double {
                 let answer = Body::from(serde_json::to_vec(&answer).unwrap());
                 Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
             }
-        });
-        Client::new(service, "default")
+        })
     }
 
     /// An object as it is.
@@ -96,6 +106,16 @@ impl State {
                     return failure(409, "AlreadyExists", &at);
                 }
                 (StatusCode::CREATED, self.store(&at, body))
+            }
+            Method::PUT => {
+                let before = self.objects.get(path).map(|object| &object["metadata"]["resourceVersion"]);
+                match before {
+                    Some(version) if *version == body["metadata"]["resourceVersion"] => {
+                        (StatusCode::OK, self.store(path, body))
+                    }
+                    Some(_) => failure(409, "Conflict", path),
+                    None => failure(404, "NotFound", path),
+                }
             }
             Method::PATCH => self.patch(path, query.contains("force=true"), status, &body),
             Method::DELETE => match self.objects.remove(path) {

@@ -10,7 +10,7 @@ use egress_capabilities::HomeCluster;
 use egress_contract::{EntryName, Installation};
 use egress_runtime::{Runtime, RuntimeConfig};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::double::Double;
 use crate::{
@@ -52,6 +52,7 @@ struct Process {
     entries: Entries,
     api: Double,
     changes: mpsc::Receiver<String>,
+    leads: watch::Sender<Option<u32>>,
 }
 
 impl World {
@@ -72,6 +73,7 @@ impl World {
     fn start(&self) -> Process {
         let cluster = Cluster { client: self.api.client(), namespace: "system".to_owned() };
         let (changes, told) = mpsc::channel(1024);
+        let leads = watch::Sender::new(Some(1));
         let entries = Entries::new(Shared {
             modules: Modules::new(cluster.clone(), Some(self.dir.clone()), MOST),
             events: Events::new(cluster.client.clone(), "test"),
@@ -87,9 +89,10 @@ impl World {
             },
             config_map: "system/egress-providers".to_owned(),
             changes,
+            leadership: leads.subscribe(),
         });
         entries.listed();
-        Process { entries, api: self.api.clone(), changes: told }
+        Process { entries, api: self.api.clone(), changes: told, leads }
     }
 }
 
@@ -296,6 +299,24 @@ async fn a_rollback_lasts_over_a_start_and_until_the_source_offers_something_new
     let three = process.active_after(Some(&one)).await;
     assert!(three != one && three != two);
     process.shows(|health| health["spec"]["hold"].is_null()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_to_lead_has_loaded_and_writes_nothing_before_he_leads() {
+    let world = World::new("standby");
+    let process = world.start();
+    process.leads.send_replace(None);
+    process.apply(&text("a.wasm", "one"));
+    process.shows(|_| process.active().is_some()).await;
+    process.apply(&text("a.wasm", "two"));
+    let one = process.active();
+    process.shows(|_| process.active() != one).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(["POST", "PUT", "PATCH", "DELETE"].map(|method| process.api.count(method, "")), [0; 4]);
+    process.leads.send_replace(Some(2));
+    let two = process.active_after(None).await;
+    assert_eq!(process.active(), Some(two));
+    process.kept(1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! What the Kubernetes side promises, over a plain double of the API server and, ignored by default, over a
 //! real one.
 
-mod double;
+pub mod double;
 mod entries;
 mod identity;
 mod keeping;

@@ -29,4 +29,6 @@ mod telemetry;
 #[cfg(test)]
 mod user_data;
 #[cfg(test)]
+mod withheld;
+#[cfg(test)]
 mod worlds;

@@ -135,6 +135,12 @@ impl<O: Owners> Collector<O> {
         Self { owners, installation, clock, seen: BTreeMap::new(), removals: BTreeMap::new() }
     }
 
+    /// Nothing was seen yet.
+    pub fn forget(&mut self) {
+        self.seen.clear();
+        self.removals.clear();
+    }
+
     /// One sweep. `confirmed` is the sweep that people said yes to.
     pub async fn sweep(
         &mut self,

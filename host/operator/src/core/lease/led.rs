@@ -6,7 +6,7 @@ use egress_runtime::capability::{Writes, while_allowed};
 use super::Proof;
 use crate::{
     api::ProxyStatus,
-    core::store::{Notice, ProxyRecord, ProxyKey, Store, StoreError, UserDataError},
+    core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
 };
 
 /// Over another store; reads pass.

@@ -174,7 +174,8 @@ impl Writes for Proof {
         if self.holds() {
             return Ok(());
         }
-        let why = "this process can't prove that it leads, so it changes nothing; who leads stands in the Lease";
+        let why =
+            "this process can't prove that it leads, so it changes nothing; who leads stands in the Lease";
         Err(Withheld(why.to_owned()))
     }
 }

@@ -30,7 +30,8 @@ use crate::{
         memory::MemoryStore,
         reconcile::{Next, Reconciler, Setup},
         store::{
-            ActiveProvider, Inactive, Notice, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
+            ActiveProvider, Inactive, Notice, Providers, ProxyKey, ProxyRecord, Store, StoreError,
+            UserDataError,
         },
         tests::{
             provider::Backend,
@@ -433,7 +434,7 @@ async fn ten_minutes(seed: u64, unguarded: bool) -> (Arc<Site>, Arc<MemoryStore>
 #[tokio::test(start_paused = true)]
 async fn no_write_begins_that_the_lease_does_not_prove_whatever_the_loops_believe() {
     let (mut writes, mut withheld, mut changes) = (0, 0, 0);
-    for seed in 0..40 {
+    for seed in 0..8 {
         let (site, store, backend) = ten_minutes(seed, false).await;
         assert_eq!(site.unproven(), Vec::<String>::new(), "seed {seed}");
         let record = store.peek(&key()).unwrap();
@@ -445,7 +446,7 @@ async fn no_write_begins_that_the_lease_does_not_prove_whatever_the_loops_believ
         changes += site.changes_of_hands();
     }
     println!("{writes} writes, {withheld} of the provider's withheld, {changes} changes of hands");
-    assert!(writes > 5_000 && withheld > 100 && changes > 200, "{writes} {withheld} {changes}");
+    assert!(writes > 1_000 && withheld > 20 && changes > 40, "{writes} {withheld} {changes}");
 }
 
 /// So that the test above can fail.

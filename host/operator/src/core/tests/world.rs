@@ -29,12 +29,10 @@ use crate::{
 /// Pends once: a point where the process may end, or another host go on.
 pub async fn point() {
     let mut passed = false;
-    std::future::poll_fn(
-        |context| {
-            context.waker().wake_by_ref();
-            if std::mem::replace(&mut passed, true) { Poll::Ready(()) } else { Poll::Pending }
-        },
-    )
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut passed, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
     .await;
 }
 
