@@ -1,7 +1,6 @@
 //! A provider that is replaced while Proxies come and go: no call is lost, nothing is made twice.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -9,61 +8,14 @@ use std::{
     time::Instant,
 };
 
-use egress_operator::api::Proxy;
-use futures::{StreamExt, future::join_all};
-use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use futures::future::join_all;
 
-use crate::harness::{Budget, Lab, Site, Wanted, another_build, kubernetes_provider};
+use crate::harness::{Budget, Lab, Site, Wanted, Witness, another_build, kubernetes_provider};
 
 const PROXIES: Budget = Budget { usual: 20, soak: 100 };
 const SWAPS: Budget = Budget { usual: 5, soak: 50 };
 /// Proxies that are worked on at once.
 const AT_ONCE: usize = 4;
-
-/// What was seen by watching, while the test ran.
-#[derive(Default)]
-struct Witness {
-    /// Failures that a status ever showed.
-    failures: Mutex<Vec<String>>,
-    /// Pods by the name that their Proxy's incarnation gives: more than one UID is one too many.
-    pods: Mutex<BTreeMap<String, Vec<String>>>,
-}
-
-impl Witness {
-    fn watch(self: &Arc<Self>, site: &Site) {
-        for team in &site.teams {
-            let (witness, proxies): (_, Api<Proxy>) = (self.clone(), team.api());
-            tokio::spawn(async move {
-                let events = watcher(proxies, watcher::Config::default()).default_backoff().applied_objects();
-                events.for_each(async |proxy| witness.see_proxy(&proxy.expect("a Proxy"))).await;
-            });
-            let (witness, pods): (_, Api<Pod>) = (self.clone(), team.api());
-            tokio::spawn(async move {
-                let events = watcher(pods, watcher::Config::default()).default_backoff().applied_objects();
-                events.for_each(async |pod| witness.see_pod(&pod.expect("a Pod"))).await;
-            });
-        }
-    }
-
-    fn see_proxy(&self, proxy: &Proxy) {
-        if let Some(failure) = proxy.status.as_ref().and_then(|status| status.failure.as_ref()) {
-            self.failures.lock().unwrap().push(format!("{}: {failure:?}", proxy.name_any()));
-        }
-    }
-
-    fn see_pod(&self, pod: &Pod) {
-        let mut pods = self.pods.lock().unwrap();
-        let uids = pods.entry(pod.name_any()).or_default();
-        let uid = pod.uid().unwrap();
-        if !uids.contains(&uid) {
-            uids.push(uid);
-        }
-    }
-}
 
 /// When a revision was active, as wide as it can have been.
 struct Active {
@@ -126,10 +78,8 @@ async fn a_swap_under_load_loses_no_call() {
     futures::join!(swapping, working);
 
     epo.assert_running();
-    assert_eq!(*witness.failures.lock().unwrap(), Vec::<String>::new());
-    let twice: Vec<_> =
-        witness.pods.lock().unwrap().clone().into_iter().filter(|(_, uids)| uids.len() > 1).collect();
-    assert_eq!(twice, [], "Pods that were made twice");
+    assert_eq!(witness.failures(), Vec::<String>::new());
+    assert_eq!(witness.twice(), [], "Pods that were made twice");
     let (timeline, made) = (timeline.into_inner().unwrap(), made.into_inner().unwrap());
     assert_eq!(timeline.len(), swaps + 1);
     assert!(made.len() >= proxies, "{}", made.len());

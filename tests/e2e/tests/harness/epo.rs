@@ -130,6 +130,11 @@ impl Epo {
         line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
     }
 
+    /// Stops it where it is, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("epo is signalled");
+    }
+
     /// At once, in the middle of whatever it does.
     pub fn kill(mut self) {
         self.child.kill().expect("epo is killed");
@@ -138,9 +143,13 @@ impl Epo {
     }
 
     /// Asks it to end, and waits until it has.
-    pub async fn terminate(mut self) -> ExitStatus {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).expect("epo is asked to end");
+    pub async fn terminate(self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.ended().await
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(mut self) -> ExitStatus {
         eventually("epo ends", async || self.child.try_wait().expect("its state").ok_or("it runs")).await
     }
 }

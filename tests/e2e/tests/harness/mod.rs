@@ -3,15 +3,19 @@
 mod epo;
 mod lab;
 mod modules;
+mod recorder;
 mod site;
 mod wait;
 mod web;
+mod witness;
 
 pub use epo::{Epo, program};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
     another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, slow_to_compile, with_text,
 };
+pub use recorder::{Record, Recorder};
 pub use site::{Site, Wanted};
 pub use wait::{Budget, eventually, seed};
 pub use web::{Web, connect_through, get_through};
+pub use witness::Witness;

@@ -117,19 +117,26 @@ impl Site {
         epo
     }
 
-    /// The same without the wait.
+    /// The same without the wait. It is the only one, and waits for nobody's lease.
     pub async fn start_unready(&self, more: &[&str]) -> Epo {
         let kubeconfig = self.operator_kubeconfig().await;
+        let mut arguments = vec!["--leader-elect=false"];
+        arguments.extend(more);
+        self.start_as(&self.system.name, &kubeconfig, &arguments)
+    }
+
+    /// One of several, each with a log and a way to the API server of its own.
+    pub fn start_as(&self, name: &str, kubeconfig: &Path, more: &[&str]) -> Epo {
         let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
         let cache = epo::folder().join("compiled");
-        let (kubeconfig, cache) = (text(&kubeconfig), text(&cache));
+        let (kubeconfig, cache) = (text(kubeconfig), text(&cache));
         let mut arguments =
             vec!["--kubeconfig", &kubeconfig, "--namespace", &self.system.name, "--cache-dir", &cache];
         for team in &self.teams {
             arguments.extend(["--watch-namespace", &team.name]);
         }
         arguments.extend(more);
-        Epo::start(&self.system.name, &arguments)
+        Epo::start(name, &arguments)
     }
 
     /// Puts a component into the module's ConfigMap, compressed.
