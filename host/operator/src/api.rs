@@ -180,6 +180,11 @@ pub struct ProxyStatus {
     /// until its successor has run for ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// When instances ended by themselves within the last hour, oldest first: so many and no more are followed
+    /// by others in that time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub ends: Vec<Time>,
     /// `Ready` and `Progressing`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
@@ -397,6 +402,9 @@ pub struct PlaceStatus {
     pub reason: String,
     /// For people.
     pub message: String,
+    /// When it was last found ready after it had not been. Failures from before that are tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<Time>,
     /// Short values.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub details: std::collections::BTreeMap<String, String>,

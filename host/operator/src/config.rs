@@ -14,7 +14,7 @@ use egress_runtime::{Digest, Limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::collecting::CollectConfig;
+use crate::{collecting::CollectConfig, core::budget::ReplaceConfig};
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub struct EntryConfig {
     pub pinned: Option<Digest>,
     /// How what nobody owns is collected.
     pub collect: CollectConfig,
+    /// How instances are replaced.
+    pub replace: ReplaceConfig,
     /// What stays the same when an earlier revision runs again.
     pub settings: Settings,
 }
@@ -160,7 +162,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     let Value::Object(mut fields) = document else {
         faults.add(
             "",
-            "must be a mapping with module, and where needed config, grants, limits, collect, legacyMarks",
+            "must be a mapping with module, and where needed config, grants, limits, collect, replace, legacyMarks",
         );
         return None;
     };
@@ -185,15 +187,21 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     if collect.as_ref().is_some_and(|collect| collect.interval_seconds == 0) {
         faults.add("collect.intervalSeconds", "must be at least 1");
     }
+    let replace: Option<ReplaceConfig> = faults.read("replace", fields.remove("replace"));
+    for (name, value) in replace.iter().flat_map(|r| [("atOnce", r.at_once), ("perHour", r.per_hour)]) {
+        if !(1..=100).contains(&value) {
+            faults.add(&format!("replace.{name}"), "must be from 1 to 100");
+        }
+    }
     for unknown in fields.keys() {
         faults.add(
             unknown,
-            "is not known; an entry has module, config, grants, limits, collect and legacyMarks",
+            "is not known; an entry has module, config, grants, limits, collect, replace and legacyMarks",
         );
     }
     let (module, pinned) = module?;
     let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
-    Some(EntryConfig { module, pinned, collect: collect?, settings })
+    Some(EntryConfig { module, pinned, collect: collect?, replace: replace?, settings })
 }
 
 #[derive(Default, Deserialize)]

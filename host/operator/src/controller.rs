@@ -2,7 +2,11 @@
 //!
 //! Each pass is a task of its own: a guest that computes holds no other one, and one that panics ends alone.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     sync::mpsc,
@@ -32,6 +36,8 @@ pub struct Inlets {
     pub proxies: mpsc::Receiver<Change>,
     /// Entries whose calls go elsewhere.
     pub entries: mpsc::Receiver<String>,
+    /// How many watches there are.
+    pub watches: usize,
     /// Whether this process is to look after Proxies.
     pub leadership: Leadership,
 }
@@ -44,6 +50,10 @@ pub struct Controller<S, P> {
     queue: Queue,
     passes: JoinSet<Next>,
     running: HashMap<Id, ProxyKey>,
+    /// Whom this process has not looked at since it leads; none once it has seen all.
+    unseen: Option<HashSet<ProxyKey>>,
+    /// Watches that have not told all their Proxies.
+    unlisted: usize,
 }
 
 impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
@@ -56,6 +66,8 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
             queue: Queue::default(),
             passes: JoinSet::new(),
             running: HashMap::new(),
+            unseen: None,
+            unlisted: 0,
         }
     }
 
@@ -63,12 +75,15 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
     /// anything any more. Without the lead it keeps a list of who is due, and no more. `listed` is called for each watch that has told all its Proxies.
     pub async fn run(mut self, mut inlets: Inlets, stop: CancellationToken, listed: impl Fn()) {
         let mut term = None;
+        self.unlisted = inlets.watches;
         loop {
             let leads = *inlets.leadership.borrow_and_update();
             if leads != term && leads.is_some() {
                 // What is remembered of them is from before somebody else had them.
-                self.reconciler.wake_all();
+                self.reconciler.begin_anew();
                 self.queue.hurry(Instant::now());
+                self.unseen = Some(self.queue.keys());
+                self.seen_all();
             }
             term = leads;
             if term.is_some() {
@@ -86,9 +101,18 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
                     None => break,
                 },
                 change = inlets.proxies.recv() => match change {
-                    Some(Change::Due(key)) => self.queue.ask(key, Instant::now()),
+                    Some(Change::Due(key)) => {
+                        self.unseen.iter_mut().filter(|_| self.unlisted > 0).for_each(|unseen| {
+                            unseen.insert(key.clone());
+                        });
+                        self.queue.ask(key, Instant::now());
+                    }
                     Some(Change::Gone(key)) => self.forget(&key),
-                    Some(Change::Listed) => listed(),
+                    Some(Change::Listed) => {
+                        self.unlisted = self.unlisted.saturating_sub(1);
+                        self.seen_all();
+                        listed();
+                    }
                     None => break,
                 },
                 () = until(next) => {}
@@ -122,7 +146,25 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
             Next::Requeue(after) => now.checked_add(after),
             Next::Wait => None,
         };
+        self.seen(&key);
         self.queue.ended(key, next, now);
+        for key in self.reconciler.take_turns() {
+            self.queue.ask(key, now);
+        }
+    }
+
+    fn seen(&mut self, key: &ProxyKey) {
+        if self.unseen.as_mut().is_some_and(|unseen| unseen.remove(key)) {
+            self.seen_all();
+        }
+    }
+
+    /// Once everybody was looked at, it is known who is being replaced.
+    fn seen_all(&mut self) {
+        if self.unlisted == 0 && self.unseen.as_ref().is_some_and(HashSet::is_empty) {
+            self.unseen = None;
+            self.reconciler.seen_all();
+        }
     }
 
     fn wake(&mut self, entry: &str) {
@@ -135,6 +177,7 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
     }
 
     fn forget(&mut self, key: &ProxyKey) {
+        self.seen(key);
         self.queue.forget(key);
         self.waiting.forget(key);
         self.reconciler.wake(key);
@@ -236,7 +279,8 @@ mod tests {
             let (entries, changed) = mpsc::channel(16);
             let stop = CancellationToken::new();
             let leads = watch::Sender::new(Some(1));
-            let inlets = Inlets { proxies: told, entries: changed, leadership: leads.subscribe() };
+            let inlets =
+                Inlets { proxies: told, entries: changed, watches: 1, leadership: leads.subscribe() };
             let task = tokio::spawn(controller.run(inlets, stop.clone(), || ()));
             Self { gate, proxies, _entries: entries, leads, stop, task }
         }

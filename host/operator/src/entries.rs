@@ -28,6 +28,7 @@ use crate::{
     collecting::{self, Collecting},
     config::ProviderEntries,
     core::{
+        budget::Recoveries,
         clock::SystemClock,
         collect::Collector,
         lease::Leadership,
@@ -86,6 +87,7 @@ struct Known {
     confirmed: watch::Sender<Option<String>>,
     gone: watch::Sender<u64>,
     view: watch::Sender<View>,
+    recoveries: watch::Sender<Arc<Recoveries>>,
     task: Option<AbortOnDropHandle<()>>,
 }
 
@@ -231,6 +233,7 @@ impl Entries {
         let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
         let confirmed = watch::Sender::new(None);
         let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
+        let recoveries = watch::Sender::new(Arc::default());
         let run = Run {
             shared,
             entry: entry.clone(),
@@ -240,6 +243,7 @@ impl Entries {
             confirmed: confirmed.subscribe(),
             gone: gone.subscribe(),
             view: view.clone(),
+            recoveries: recoveries.clone(),
         };
         let task = tokio::spawn(async move {
             if let Some(ending) = ending {
@@ -247,7 +251,16 @@ impl Entries {
             }
             run.again_and_again().await;
         });
-        Known { slot, asked, hold, confirmed, gone, view, task: Some(AbortOnDropHandle::new(task)) }
+        Known {
+            slot,
+            asked,
+            hold,
+            confirmed,
+            gone,
+            view,
+            recoveries,
+            task: Some(AbortOnDropHandle::new(task)),
+        }
     }
 }
 
@@ -289,6 +302,7 @@ struct Run {
     confirmed: watch::Receiver<Option<String>>,
     gone: watch::Receiver<u64>,
     view: watch::Sender<View>,
+    recoveries: watch::Sender<Arc<Recoveries>>,
 }
 
 impl Run {
@@ -301,7 +315,7 @@ impl Run {
     }
 
     async fn run(self) {
-        let Self { shared, entry, slot, asked, hold, confirmed, gone, view } = self;
+        let Self { shared, entry, slot, asked, hold, confirmed, gone, view, recoveries } = self;
         let before = loop {
             match health::read(&shared.cluster, &entry).await {
                 Ok(before) => break before,
@@ -323,6 +337,7 @@ impl Run {
             notices: notices_out,
             holds_over: holds_over_out,
             gone,
+            recoveries,
             leadership: shared.leadership.clone(),
         };
         let collecting = Collecting::new(
@@ -359,7 +374,17 @@ impl Providers for Entries {
         let listed = !known.is_removed();
         match known.slot.active() {
             Some(revision) => {
-                Ok(ActiveProvider { revision: revision.id().to_string(), provider: revision, listed })
+                let replace = match &*known.asked.borrow() {
+                    Asked::Entry(read) => read.as_ref().as_ref().ok().map(|entry| entry.replace),
+                    Asked::Unlisted | Asked::Removed => None,
+                };
+                Ok(ActiveProvider {
+                    revision: revision.id().to_string(),
+                    provider: revision,
+                    listed,
+                    replace: replace.unwrap_or_default(),
+                    recoveries: Arc::clone(&known.recoveries.borrow()),
+                })
             }
             None if !listed => Err(missing()),
             None => Err(known.view.borrow().why_not_active()),

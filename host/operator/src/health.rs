@@ -31,7 +31,7 @@ use tracing::{debug, info, warn};
 use crate::{
     api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
-    core::{conditions::Truth, lease::Leadership, store::Notice},
+    core::{budget::Recoveries, conditions::Truth, lease::Leadership, store::Notice},
     events::Events,
     providers::MISSING,
     view::{View, cut},
@@ -61,6 +61,8 @@ pub struct Inlets {
     pub holds_over: mpsc::Receiver<Hold>,
     /// Raised when somebody removed the object.
     pub gone: watch::Receiver<u64>,
+    /// Told when places came back.
+    pub recoveries: watch::Sender<Arc<Recoveries>>,
     /// Whether this process is the one to write it.
     pub leadership: Leadership,
 }
@@ -136,6 +138,7 @@ impl Keeper {
     /// Until the entry is removed: then its object goes, too. Without the lead it only listens: what is to be
     /// told is told by the one who has it.
     pub async fn run(mut self) {
+        self.tell_recoveries();
         self.settle().await;
         let mut due = Some(Duration::ZERO);
         let mut term = *self.inlets.leadership.borrow_and_update();
@@ -153,7 +156,10 @@ impl Keeper {
                 }
                 Some(notice) = self.inlets.notices.recv() => if leads { self.tell(notice).await },
                 Some(hold) = self.inlets.holds_over.recv() => self.over = Some(hold),
-                Some((place, answer)) = self.places.answers.recv() => self.places.learn(&place, answer),
+                Some((place, answer)) = self.places.answers.recv() => {
+                    self.places.learn(&place, answer);
+                    self.tell_recoveries();
+                }
                 gone = self.inlets.gone.changed() => {
                     if gone.is_err() { return }
                     (self.about, self.written) = (None, None);
@@ -197,6 +203,18 @@ impl Keeper {
         if let Some(written) = &self.written {
             self.places.remember(written.places.clone());
         }
+        self.tell_recoveries();
+    }
+
+    fn tell_recoveries(&self) {
+        let last = self.places.last.values();
+        let known: Recoveries =
+            last.filter_map(|place| Some((place.name.clone(), place.recovered.as_ref()?.0))).collect();
+        self.inlets.recoveries.send_if_modified(|told| {
+            let changed = **told != known;
+            *told = Arc::new(known);
+            changed
+        });
     }
 
     async fn write(&mut self) -> Result<(), CallError> {
@@ -342,12 +360,20 @@ impl Places {
     }
 
     fn learn(&mut self, place: &str, answer: Result<Health, Error>) {
+        let before = self.last.get(place);
+        let recovered = match (before, &answer) {
+            (Some(PlaceStatus { ready: false, .. }), Ok(Health { ready: true, .. })) => {
+                Some(Time(Timestamp::now()))
+            }
+            (before, _) => before.and_then(|before| before.recovered.clone()),
+        };
         let status = match answer {
             Ok(health) => PlaceStatus {
                 name: place.to_owned(),
                 ready: health.ready,
                 reason: cut(&health.reason, 128),
                 message: cut(&health.message, LONGEST_MESSAGE),
+                recovered,
                 details: details(&health.details),
             },
             Err(error) => PlaceStatus {
@@ -355,6 +381,7 @@ impl Places {
                 ready: false,
                 reason: cut(&error.reason, 128),
                 message: cut(&error.message, LONGEST_MESSAGE),
+                recovered,
                 details: BTreeMap::new(),
             },
         };

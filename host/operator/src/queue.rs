@@ -53,6 +53,11 @@ impl Queue {
         }
     }
 
+    /// All that wait or run.
+    pub fn keys(&self) -> HashSet<ProxyKey> {
+        self.at.keys().chain(&self.running).cloned().collect()
+    }
+
     /// The one to begin now.
     pub fn take(&mut self, now: Instant) -> Option<ProxyKey> {
         if self.due.first()?.0 > now {

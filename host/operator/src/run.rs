@@ -393,6 +393,7 @@ impl Operator {
         let inlets = controller::Inlets {
             proxies: self.start_proxy_watches(loops),
             entries: entries_changed,
+            watches: self.options.watch.len().max(1),
             leadership: self.lead.told.clone(),
         };
         let (ended, readiness) = (CancellationToken::new(), self.readiness.clone());

@@ -36,6 +36,10 @@ pub struct Pace {
     pub provisioning: Duration,
     /// Between two looks at what may set a failure free without telling: a Secret, an entry.
     pub recheck: Duration,
+    /// Between two looks at whether a turn has come that nobody told.
+    pub turn: Duration,
+    /// Over this time spread what a place sets free that comes back.
+    pub herd: Duration,
     /// An instance that ran so long is not the one that failed: the next failure counts from one.
     pub steady: Duration,
 }
@@ -51,6 +55,8 @@ impl Default for Pace {
             running: Duration::from_secs(30),
             provisioning: Duration::from_secs(2),
             recheck: Duration::from_secs(30),
+            turn: Duration::from_secs(120),
+            herd: Duration::from_secs(30),
             steady: Duration::from_secs(600),
         }
     }
@@ -153,6 +159,26 @@ pub fn held_up(failure: Option<&Failure>, key: &str, now: Timestamp) -> Option<D
     let failure = failure.filter(|f| f.key == key)?;
     let due = failure.retry_at.as_ref()?.0;
     Duration::try_from(due.duration_since(now)).ok().filter(|left| !left.is_zero())
+}
+
+/// How long until a place that came back sets the failure free: each Proxy has a moment of its own within `herd`, the
+/// same whoever asks. None if the failure is from after that.
+pub fn set_free(
+    failure: Option<&Failure>,
+    recovered: Option<Timestamp>,
+    uid: &str,
+    herd: Duration,
+    now: Timestamp,
+) -> Option<Duration> {
+    let (at, recovered) = (failure?.at.as_ref()?.0, recovered?);
+    // Times of failures are cut to seconds: one of the same second may be from before.
+    if at > recovered {
+        return None;
+    }
+    let digest = Sha256::digest(uid.as_bytes());
+    let part = digest.first().copied().map_or(0.0, f64::from) / 255.0;
+    let due = recovered.checked_add(herd.mul_f64(part)).ok()?;
+    Some(Duration::try_from(due.duration_since(now)).unwrap_or_default())
 }
 
 #[cfg(test)]

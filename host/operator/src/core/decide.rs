@@ -117,6 +117,11 @@ fn begun(record: &ProxyRecord) -> Begun {
     }
 }
 
+/// Whether what was begun is what the spec wants now.
+pub fn is_current(record: &ProxyRecord) -> bool {
+    matches!(begun(record), Begun::Making | Begun::Made)
+}
+
 fn with_wanted(record: &ProxyRecord, entries: Entries, step: Step) -> Step {
     if entries.wanted { step } else { Step::Await { entry: record.spec.provider.clone() } }
 }

@@ -6,6 +6,7 @@
 
 pub mod agenda;
 pub mod backoff;
+pub mod budget;
 pub mod clock;
 pub mod collect;
 pub mod conditions;

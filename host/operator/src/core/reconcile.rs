@@ -10,20 +10,22 @@
 //! of one that the other has given up. A create that one of them had sent before the other marked the instance
 //! can still arrive after the delete: what it makes has no owner, and the collector removes it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Instance, Pending, State, Target};
 use tracing::{Instrument, Span, field, info, info_span, warn};
 
 use crate::{
-    api::{Failure, InstanceStatus, ProxyStatus},
+    api::{Failure, InstanceStatus, Phase, ProxyStatus, RETRY_ANNOTATION},
     core::{
         agenda::{Agenda, Occasion},
         backoff::{self, Call, Dice, Pace, held_up},
+        budget::{self, Budgets, Kind, recovery},
         clock::Clock,
-        decide::{Entries, Step, decide, holder},
+        conditions::READY,
+        decide::{self, Cause, Entries, Step, decide, holder},
         notices,
-        status::{Change, is_running},
+        status::{Change, TOO_OFTEN, is_running},
         store::{
             ActiveProvider, Inactive, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
         },
@@ -55,6 +57,8 @@ const FINISHED: &str = "finished";
 const NOT_KEPT: &str = "status.instance was not stored as it was written; install the CRDs of this version";
 /// A pass that was overtaken is begun again after at most this.
 const OVERTAKEN: Duration = Duration::from_millis(100);
+/// How many Proxies a message names.
+const SOME: usize = 3;
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
 
 /// What a [`Reconciler`] is given besides its store and providers.
@@ -75,6 +79,7 @@ pub struct Reconciler<S, P> {
     providers: P,
     setup: Setup,
     agenda: Agenda,
+    budgets: Budgets,
 }
 
 /// The providers as they were when the pass began: it ends on what it began on.
@@ -97,7 +102,7 @@ impl Active {
 impl<S: Store, P: Providers> Reconciler<S, P> {
     /// With nothing waited for.
     pub fn new(store: S, providers: P, setup: Setup) -> Self {
-        Self { store, providers, setup, agenda: Agenda::default() }
+        Self { store, providers, setup, agenda: Agenda::default(), budgets: Budgets::default() }
     }
 
     /// One pass.
@@ -111,13 +116,31 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         self.agenda.forget(key);
     }
 
-    /// The same for all: somebody else had them meanwhile.
-    pub fn wake_all(&self) {
+    /// The same for all, since somebody else had them meanwhile; and nothing that serves is taken down before all
+    /// were seen.
+    pub fn begin_anew(&self) {
         self.agenda.clear();
+        self.budgets.close();
+    }
+
+    /// All were seen.
+    pub fn seen_all(&self) {
+        self.budgets.open();
+    }
+
+    /// Proxies whose turn has come to be replaced, or to come back; they are due at once.
+    pub fn take_turns(&self) -> BTreeSet<ProxyKey> {
+        let due = self.budgets.due();
+        due.iter().for_each(|key| self.agenda.forget(key));
+        due
     }
 
     async fn pass(&self, key: &ProxyKey) -> Next {
-        let (next, outcome) = match self.advance(key).await {
+        let advanced = self.advance(key).await;
+        if matches!(advanced, Ok(Next::Wait) | Err(StoreError::Gone(_))) {
+            self.budgets.leave(key);
+        }
+        let (next, outcome) = match advanced {
             Ok(next) => (next, "ok"),
             Err(StoreError::Conflict(_)) => {
                 self.agenda.forget(key);
@@ -148,10 +171,14 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         if let Some(left) = left {
             return Ok(Next::Requeue(left));
         }
+        if is_under_way(&record) {
+            self.budgets.note(holder(&record), key);
+        }
         loop {
             match self.step(record, &active).await? {
                 Flow::On(newer) => record = *newer,
                 Flow::Rest(record, rest) => {
+                    self.settle_at_rest(&record);
                     let now = self.setup.clock.now();
                     let due = now.checked_add(rest).unwrap_or(now);
                     self.agenda.wait(key, Occasion::new(&record, active.revisions()), due);
@@ -212,6 +239,15 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 let record = self.write(record, status).await?;
                 Ok(self.rest(record, self.setup.pace.recheck))
             }
+            Step::MarkDeleting(Cause::SpecChanged | Cause::ProviderChanged)
+                if serves(&record) && !self.has_place(&record, Kind::Replacing, active) =>
+            {
+                let some = self.budgets.some(&record.spec.provider, Kind::Replacing, SOME);
+                let status = self.change(&record).waits_its_turn(&record.spec.provider, &some);
+                let record = self.write(record, status).await?;
+                // Its turn wakes it; this is for a turn that got lost.
+                Ok(self.rest(record, self.setup.pace.turn))
+            }
             Step::MarkDeleting(cause) => {
                 let status = self.change(&record).marked_deleting(cause);
                 Ok(Flow::On(Box::new(self.write(record, status).await?)))
@@ -233,7 +269,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
     async fn create(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
         let restart = self.key(Call::Restart, &record, active, &[]);
-        if let Some(left) = self.held_up(&record, &restart) {
+        if let Some(left) = self.held_up(&record, &restart, active) {
             return Ok(self.rest_held_up(record, left));
         }
         let user_data = match self.store.user_data(&record).await {
@@ -241,8 +277,15 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             Err(error) => return self.without_user_data(record, active, error).await,
         };
         let key = self.key(Call::Create, &record, active, &user_data);
-        if let Some(left) = self.held_up(&record, &key) {
+        if let Some(left) = self.held_up(&record, &key, active) {
             return Ok(self.rest_held_up(record, left));
+        }
+        let at_once = active.replace.at_once;
+        // A step that goes on holds what it has.
+        let goes_on = record.status.instance.as_ref().is_some_and(|instance| instance.progress.is_some());
+        let returns = record.status.failure.is_some() && !goes_on;
+        if returns && !self.budgets.take(holder(&record), Kind::Returning, &record.key, at_once) {
+            return Ok(self.rest(record, self.setup.pace.turn));
         }
         let record = self.claim(record, &active.revision).await?;
         let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
@@ -312,8 +355,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let key = self.key(Call::Create, &record, active, stands_for_it.as_bytes());
         let failure = record.status.failure.as_ref();
         let unread = failure.filter(|f| stands_for_it.is_empty() && backoff::same_but_data(&f.key, &key));
-        let held_up = held_up(failure, unread.map_or(&key, |f| &f.key), self.setup.clock.now());
-        match held_up {
+        let stored = unread.map_or_else(|| key.clone(), |f| f.key.clone());
+        match self.held_up(&record, &stored, active) {
             Some(left) => Ok(self.rest_held_up(record, left)),
             None => self.failed(record, Call::Create, key, &error).await,
         }
@@ -321,7 +364,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
     async fn get(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
         let key = self.key(Call::Get, &record, active, &[]);
-        if let Some(left) = self.held_up(&record, &key) {
+        if let Some(left) = self.held_up(&record, &key, active) {
             return Ok(self.rest_held_up(record, left));
         }
         let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
@@ -380,7 +423,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
     async fn delete(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
         let key = self.key(Call::Delete, &record, active, &[]);
-        if let Some(left) = self.held_up(&record, &key) {
+        if let Some(left) = self.held_up(&record, &key, active) {
             return Ok(self.rest_held_up(record, left));
         }
         let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
@@ -412,8 +455,20 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         error: Error,
     ) -> Result<Flow, StoreError> {
         let error = Error { class: ErrorClass::Transient, retry_after: None, ..error };
-        let (failure, _) = self.restart_failure(&record, active, &error);
-        let status = self.change(&record).ended(&error, failure);
+        let (now, per_hour) = (self.setup.clock.now(), active.replace.per_hour);
+        let before: Vec<_> = record.status.ends.iter().map(|end| end.0).collect();
+        let left = budget::used_up(&before, per_hour, now);
+        let ends = budget::ends(before, now, per_hour);
+        let (failure, _) = match left {
+            None => self.restart_failure(&record, active, &error),
+            Some(left) => {
+                let message = format!("{}; {}", told_often(ends.len()), error.message);
+                let error = Error { reason: TOO_OFTEN.to_owned(), message, ..error.clone() };
+                let key = self.key(Call::Restart, &record, active, &[]);
+                (self.change(&record).failure(&error, key, left), left)
+            }
+        };
+        let status = self.change(&record).ended(&error, failure, ends);
         let record = self.write(record, status).await?;
         Ok(Flow::Rest(Box::new(record), Duration::ZERO))
     }
@@ -490,8 +545,30 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         backoff::key(call, record, &active.revision, user_data, self.setup.installation.id())
     }
 
-    fn held_up(&self, record: &ProxyRecord, key: &str) -> Option<Duration> {
-        held_up(record.status.failure.as_ref(), key, self.setup.clock.now())
+    fn held_up(&self, record: &ProxyRecord, key: &str, active: &ActiveProvider) -> Option<Duration> {
+        let (failure, now) = (record.status.failure.as_ref(), self.setup.clock.now());
+        let left = held_up(failure, key, now)?;
+        let named = record.spec.placement.as_ref().and_then(|placement| placement.zone.as_deref());
+        let recovered = recovery(&active.recoveries, named);
+        let free = backoff::set_free(failure, recovered, &record.uid, self.setup.pace.herd, now);
+        Some(free.map_or(left, |free| left.min(free))).filter(|left| !left.is_zero())
+    }
+
+    fn has_place(&self, record: &ProxyRecord, kind: Kind, active: &Active) -> bool {
+        let entry = &record.spec.provider;
+        let at_once = active.of(entry).map(|active| active.replace.at_once).unwrap_or_default();
+        self.budgets.take(entry, kind, &record.key, at_once)
+    }
+
+    /// Who serves as he is wanted needs no place; who rests on a failure does not come back now.
+    fn settle_at_rest(&self, record: &ProxyRecord) {
+        let now = self.setup.clock.now();
+        let retry_at = record.status.failure.as_ref().and_then(|failure| failure.retry_at.as_ref());
+        if record.deleting || (serves(record) && decide::is_current(record)) {
+            self.budgets.leave(&record.key);
+        } else if retry_at.is_some_and(|at| at.0 > now) {
+            self.budgets.give_back(Kind::Returning, &record.key);
+        }
     }
 
     fn rest(&self, record: ProxyRecord, interval: Duration) -> Flow {
@@ -502,6 +579,36 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     fn rest_held_up(&self, record: ProxyRecord, left: Duration) -> Flow {
         Flow::Rest(Box::new(record), left.min(self.setup.pace.recheck))
     }
+}
+
+/// Whether people can use it now.
+fn serves(record: &ProxyRecord) -> bool {
+    let status = &record.status;
+    let ready =
+        status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True");
+    ready && status.instance.as_ref().is_some_and(|instance| !instance.deleting)
+}
+
+/// Whether it served, was taken down for a changed spec, and does not serve yet.
+fn is_under_way(record: &ProxyRecord) -> bool {
+    let ProxyStatus { phase, incarnation, failure, instance, .. } = &record.status;
+    let ended = failure.as_ref().is_some_and(backoff::holds_up_restart);
+    let made = instance.as_ref().is_some_and(|instance| instance.created);
+    let replaced = match phase {
+        Some(Phase::Replacing) => true,
+        Some(Phase::Creating | Phase::Provisioning) => *incarnation > 1,
+        Some(Phase::Failed) => *incarnation > 1 && !made,
+        Some(Phase::Waiting | Phase::Running | Phase::Stopped | Phase::Deleting) | None => false,
+    };
+    replaced && !ended && !record.deleting
+}
+
+fn told_often(times: usize) -> String {
+    format!(
+        "its instances ended by themselves {times} times within an hour, as often as replace.perHour of its entry \
+         allows; the next one comes when the hour is over, or at once with a new value of the annotation \
+         {RETRY_ANNOTATION}"
+    )
 }
 
 fn poll(pending: &Pending) -> Duration {

@@ -14,12 +14,15 @@ use crate::{
         conditions::{self, PROGRESSING, READY, Truth, bounded},
         decide::{Cause, holder},
         hash,
-        store::ProxyRecord,
+        store::{ProxyKey, ProxyRecord},
     },
 };
 
 /// Looks in a row that may fail before a proxy that ran counts as unknown: one lost packet is no news.
 const DOUBT: u32 = 3;
+
+/// A reason: the budget of replacements within an hour is used up.
+pub const TOO_OFTEN: &str = "replaced-too-often";
 
 /// A record at a moment; each method gives the status that follows.
 pub struct Change<'a> {
@@ -179,9 +182,25 @@ impl<'a> Change<'a> {
     }
 
     /// The instance ended by itself: it is to go, and its successor comes after the failure's rest.
-    pub fn ended(&self, error: &Error, failure: Failure) -> ProxyStatus {
+    pub fn ended(&self, error: &Error, failure: Failure, ends: Vec<Timestamp>) -> ProxyStatus {
         let message = failure.message.clone();
-        self.marked(self.left_behind(error), &message, Some(failure))
+        let status = ProxyStatus { ends: ends.into_iter().map(Time).collect(), ..self.left_behind(error) };
+        self.marked(status, &message, Some(failure))
+    }
+
+    /// It serves as it was wanted before, until its turn comes to be replaced.
+    pub fn waits_its_turn(&self, entry: &str, others: &[ProxyKey]) -> ProxyStatus {
+        let others: Vec<_> = others.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "the spec changed; it serves as before until its turn comes: of entry {entry} so many are replaced at \
+             once as its replace.atOnce says, now {}",
+            if others.is_empty() { "none yet".to_owned() } else { others.join(", ") }
+        );
+        let mut status = self.record.status.clone();
+        status.message = Some(bounded(&message));
+        let at = (self.record.generation, self.now);
+        conditions::set(&mut status.conditions, PROGRESSING, Truth::True, "waits-its-turn", &message, at);
+        status
     }
 
     fn marked(&self, mut status: ProxyStatus, message: &str, failure: Option<Failure>) -> ProxyStatus {
@@ -207,7 +226,13 @@ impl<'a> Change<'a> {
         let mut status = self.advanced(revision);
         let message = format!("nothing is left of {}", self.name());
         status.instance = None;
-        self.show(without_address(status), self.leaving(&message))
+        match status.failure.clone().filter(|failure| failure.reason == TOO_OFTEN && !self.record.deleting) {
+            Some(failure) => {
+                let message = format!("{message}; {}", failure.message);
+                self.show(without_address(status), stuck(Truth::False, &failure.reason, &message))
+            }
+            None => self.show(without_address(status), self.leaving(&message)),
+        }
     }
 
     /// A call failed.

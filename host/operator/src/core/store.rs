@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use egress_contract::Provider;
 
-use crate::api::{ProxySpec, ProxyStatus};
+use crate::{
+    api::{ProxySpec, ProxyStatus},
+    core::budget::{Recoveries, ReplaceConfig},
+};
 
 /// Which Proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,6 +144,10 @@ pub struct ActiveProvider {
     /// Whether the entry still stands where people keep entries. What a removed one made is looked at and
     /// removed; nothing new is begun with it.
     pub listed: bool,
+    /// How its instances are replaced.
+    pub replace: ReplaceConfig,
+    /// When its places came back.
+    pub recoveries: Arc<Recoveries>,
 }
 
 /// Why an entry can't be called.

@@ -109,9 +109,10 @@ fn a_permanent_failure_is_shown_and_tried_again_once_an_hour() {
 #[test]
 fn a_permanent_failure_ends_with_its_cause() {
     type Change = fn(&World, &KeyRef);
-    let changes: [(&str, Change); 4] = [
+    let changes: [(&str, Change); 5] = [
         ("spec", |world, _| world.apply(|spec| spec.port = 8080)),
         ("revision", |world, _| world.entries.set("one", Some((world.backend.clone(), "r2")))),
+        ("place", |world, _| world.recover("home")),
         ("annotation", |world, _| drop(world.store.set_retry(&world.key, "now"))),
         ("secret", |world, at| world.store.set_user_data(Source::Secret, "team-a", at, Some(b"mended"))),
     ];

@@ -25,6 +25,7 @@ use crate::{
     api::{Phase, ProxyStatus},
     core::{
         backoff::{Dice, Pace},
+        budget::ReplaceConfig,
         clock::Clock,
         lease::{Claim, Elector, LeaseError, LeaseRecord, Leases, Led, Monotonic, Proof, Terms},
         memory::MemoryStore,
@@ -334,7 +335,13 @@ struct One(Arc<Hosted>);
 
 impl Providers for One {
     fn active(&self, _: &str) -> Result<ActiveProvider, Inactive> {
-        Ok(ActiveProvider { provider: self.0.clone(), revision: "r1".to_owned(), listed: true })
+        Ok(ActiveProvider {
+            provider: self.0.clone(),
+            revision: "r1".to_owned(),
+            listed: true,
+            replace: ReplaceConfig::default(),
+            recoveries: Arc::default(),
+        })
     }
 }
 
@@ -388,7 +395,7 @@ fn key() -> ProxyKey {
 async fn ten_minutes(seed: u64, unguarded: bool) -> (Arc<Site>, Arc<MemoryStore>, Arc<Backend>) {
     let site = Site::new(seed);
     let store = Arc::new(MemoryStore::default());
-    let backend = Arc::new(Backend::new(store.clone(), key()));
+    let backend = Arc::new(Backend::new(store.clone()));
     store.apply(&key(), spec());
     let hosts = [Host::new(&site, "a", 5), Host::new(&site, "b", -5)];
     let start = |host: &Arc<Host>| {

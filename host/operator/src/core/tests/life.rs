@@ -151,7 +151,7 @@ fn a_spec_that_changes_back_while_its_instance_goes_does_not_save_it() {
 #[test]
 fn a_changed_provider_removes_the_old_instance_through_the_old_entry() {
     let (world, host) = World::running();
-    let two = std::sync::Arc::new(super::provider::Backend::new(world.store.clone(), world.key.clone()));
+    let two = std::sync::Arc::new(super::provider::Backend::new(world.store.clone()));
     world.entries.set("two", Some((two.clone(), "r9")));
     world.apply(|spec| spec.provider = "two".into());
     world.until_running(&host);

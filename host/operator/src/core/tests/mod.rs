@@ -3,6 +3,7 @@
 //! The doubles pend exactly once before and once after each of their effects and never wait for anything
 //! else, so a test that polls by hand can end a pass at every such point, or interleave two hosts there.
 
+mod budgets;
 mod cuts;
 mod failures;
 mod leadership;

@@ -13,6 +13,7 @@ use egress_contract::{
 };
 
 use crate::core::{
+    budget::ReplaceConfig,
     memory::MemoryStore,
     store::{ActiveProvider, Inactive, Providers, ProxyKey},
     tests::world::point,
@@ -54,6 +55,8 @@ pub struct Inner {
     pub delete_steps: u32,
     /// Whether a call has its effect at once, so that nothing comes between its begin and that.
     pub at_once: bool,
+    /// A port that no create takes.
+    pub refused: Option<(u16, Error)>,
     /// Whether a machine that was made gets an address by itself.
     pub addresses: bool,
     /// Targets of the last calls.
@@ -79,13 +82,12 @@ pub struct Backend {
     inner: Mutex<Inner>,
     /// To see, at the moment when a create begins, whether the status still wants it.
     store: Arc<MemoryStore>,
-    key: ProxyKey,
 }
 
 impl Backend {
-    pub fn new(store: Arc<MemoryStore>, key: ProxyKey) -> Self {
+    pub fn new(store: Arc<MemoryStore>) -> Self {
         let inner = Inner { create_steps: 2, delete_steps: 2, addresses: true, ..Inner::default() };
-        Self { inner: Mutex::new(inner), store, key }
+        Self { inner: Mutex::new(inner), store }
     }
 
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -130,6 +132,11 @@ impl Backend {
     /// Every call from here on, until `unfail`.
     pub fn fail_always(&self, error: &Error) {
         self.fail(std::iter::repeat_n((When::Before, error.clone()), 10_000));
+    }
+
+    /// Every create with this port fails so.
+    pub fn refuse_port(&self, port: u16, error: Error) {
+        self.inner().refused = Some((port, error));
     }
 
     pub fn unfail(&self) {
@@ -188,7 +195,8 @@ impl Backend {
 
     /// A create may begin only while the status wants just this instance.
     fn check_wanted(&self, target: &Target) {
-        let record = self.store.peek(&self.key);
+        let key = ProxyKey { namespace: target.namespace.clone(), name: target.proxy.clone() };
+        let record = self.store.peek(&key);
         let instance = record.and_then(|r| r.status.instance);
         let wanted = instance.is_some_and(|i| i.name == target.name.as_str() && !i.deleting);
         if !wanted {
@@ -221,6 +229,9 @@ impl Provider for Backend {
         let name = target.name.to_string();
         self.travel().await;
         self.call("create", target, |inner| {
+            if let Some((_, error)) = inner.refused.as_ref().filter(|(port, _)| *port == spec.port) {
+                return Err(error.clone());
+            }
             inner.secrets.insert(name.clone());
             let id = format!("id-{name}");
             let Some(machine) = inner.machines.get_mut(&name) else {
@@ -331,11 +342,24 @@ impl Entries {
         let mut entries = self.0.lock().unwrap();
         match to {
             Some((provider, revision)) => {
-                let active = ActiveProvider { provider, revision: revision.to_owned(), listed: true };
+                let active = ActiveProvider {
+                    provider,
+                    revision: revision.to_owned(),
+                    listed: true,
+                    replace: ReplaceConfig::default(),
+                    recoveries: Arc::default(),
+                };
                 entries.insert(entry.to_owned(), Ok(active))
             }
             None => entries.remove(entry),
         };
+    }
+
+    /// As the entry says, and as its places were found.
+    pub fn change(&self, entry: &str, change: impl FnOnce(&mut ActiveProvider)) {
+        if let Some(Ok(active)) = self.0.lock().unwrap().get_mut(entry) {
+            change(active);
+        }
     }
 
     /// As in a process that has just begun.

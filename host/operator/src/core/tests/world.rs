@@ -141,7 +141,7 @@ impl World {
     pub fn new() -> Self {
         let key = ProxyKey { namespace: "team-a".into(), name: "web".into() };
         let store = Arc::new(MemoryStore::default());
-        let backend = Arc::new(Backend::new(store.clone(), key.clone()));
+        let backend = Arc::new(Backend::new(store.clone()));
         let entries = Entries::default();
         entries.set("one", Some((backend.clone(), "r1")));
         store.apply(&key, spec());
@@ -177,6 +177,12 @@ impl World {
     /// Whether reads of user-data fail, each in other words.
     pub fn unread(&self, fail: bool) {
         self.unread.store(if fail { 0 } else { -1 }, Ordering::SeqCst);
+    }
+
+    /// A place of entry `one` is ready again.
+    pub fn recover(&self, place: &str) {
+        let now = self.clock.now();
+        self.entries.change("one", |active| active.recoveries = Arc::new([(place.to_owned(), now)].into()));
     }
 
     /// One pass, and the time moves on to when the next is due.
