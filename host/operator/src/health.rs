@@ -5,10 +5,11 @@
 //! place answered last stays over a swap, until the new revision has asked it. What a process wrote that ended
 //! passes as its successor's word only for a moment: then `Ready` is Unknown until the first pass has ended.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+mod places;
 
-use egress_contract::{EntryName, Error, Health, Provider};
-use egress_runtime::Revision;
+use std::{sync::Arc, time::Duration};
+
+use egress_contract::EntryName;
 use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -21,13 +22,11 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher},
 };
-use serde_json::{Value, json};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
+use self::places::Places;
 use crate::{
     api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
@@ -37,8 +36,6 @@ use crate::{
     view::{View, cut},
 };
 
-/// Between two checks of a place.
-const CHECK: Duration = Duration::from_secs(30);
 /// What changes together is written together.
 const GATHER: Duration = Duration::from_millis(50);
 /// How long a start may keep the last process' word: enough to take up the same revision out of the cache, which
@@ -46,9 +43,6 @@ const GATHER: Duration = Duration::from_millis(50);
 const SETTLE: Duration = Duration::from_secs(2);
 /// A write that failed is tried again after this.
 const AGAIN: Duration = Duration::from_secs(2);
-const MOST_PLACES: usize = 200;
-const MOST_DETAILS: usize = 32;
-const LONGEST_DETAIL: usize = 256;
 const LONGEST_MESSAGE: usize = 1024;
 
 /// What comes into a health task.
@@ -315,113 +309,6 @@ async fn sleep(due: Option<Duration>) {
     }
 }
 
-type Answer = (String, Result<Health, Error>);
-
-/// Checks the places of the active revision, each on its own.
-struct Places {
-    revision: Option<Arc<Revision>>,
-    last: BTreeMap<String, PlaceStatus>,
-    checks: JoinSet<()>,
-    answer: mpsc::Sender<Answer>,
-    answers: mpsc::Receiver<Answer>,
-}
-
-impl Places {
-    fn new(before: Vec<PlaceStatus>) -> Self {
-        let (answer, answers) = mpsc::channel(16);
-        let last = BTreeMap::new();
-        let mut places = Self { revision: None, last, checks: JoinSet::new(), answer, answers };
-        places.remember(before);
-        places
-    }
-
-    /// What somebody else was answered.
-    fn remember(&mut self, seen: Vec<PlaceStatus>) {
-        self.last = seen.into_iter().map(|place| (place.name.clone(), place)).collect();
-    }
-
-    fn follow(&mut self, revision: Option<Arc<Revision>>) {
-        let same = match (&self.revision, &revision) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        if same {
-            return;
-        }
-        self.checks.abort_all();
-        if let Some(revision) = &revision {
-            self.last.retain(|name, _| revision.places().contains(name));
-            for place in revision.places().iter().take(MOST_PLACES) {
-                self.checks.spawn(check(Arc::clone(revision), place.clone(), self.answer.clone()));
-            }
-        }
-        self.revision = revision;
-    }
-
-    fn learn(&mut self, place: &str, answer: Result<Health, Error>) {
-        let before = self.last.get(place);
-        let recovered = match (before, &answer) {
-            (Some(PlaceStatus { ready: false, .. }), Ok(Health { ready: true, .. })) => {
-                Some(Time(Timestamp::now()))
-            }
-            (before, _) => before.and_then(|before| before.recovered.clone()),
-        };
-        let status = match answer {
-            Ok(health) => PlaceStatus {
-                name: place.to_owned(),
-                ready: health.ready,
-                reason: cut(&health.reason, 128),
-                message: cut(&health.message, LONGEST_MESSAGE),
-                recovered,
-                details: details(&health.details),
-            },
-            Err(error) => PlaceStatus {
-                name: place.to_owned(),
-                ready: false,
-                reason: cut(&error.reason, 128),
-                message: cut(&error.message, LONGEST_MESSAGE),
-                recovered,
-                details: BTreeMap::new(),
-            },
-        };
-        self.last.insert(place.to_owned(), status);
-    }
-
-    /// In config order.
-    fn show(&self) -> Vec<PlaceStatus> {
-        let Some(revision) = &self.revision else { return Vec::new() };
-        let unchecked = |name: &String| PlaceStatus {
-            name: name.clone(),
-            reason: "unchecked".to_owned(),
-            message: "it has not answered yet".to_owned(),
-            ..PlaceStatus::default()
-        };
-        let shown = revision.places().iter().take(MOST_PLACES);
-        shown.map(|name| self.last.get(name).cloned().unwrap_or_else(|| unchecked(name))).collect()
-    }
-}
-
-/// One place, for as long as the revision is active.
-async fn check(revision: Arc<Revision>, place: String, answer: mpsc::Sender<Answer>) {
-    loop {
-        let health = revision.check(&place).await;
-        if answer.send((place.clone(), health)).await.is_err() {
-            return;
-        }
-        tokio::time::sleep(CHECK).await;
-    }
-}
-
-fn details(details: &Value) -> BTreeMap<String, String> {
-    let fields = details.as_object().into_iter().flatten().take(MOST_DETAILS);
-    let text = |value: &Value| match value {
-        Value::String(text) => cut(text, LONGEST_DETAIL),
-        other => cut(&other.to_string(), LONGEST_DETAIL),
-    };
-    fields.map(|(key, value)| (cut(key, 64), text(value))).collect()
-}
-
 fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -> ProviderHealthStatus {
     let ready = ready(view, &places, &before.conditions);
     let listed = listed(view, &before.conditions);
@@ -594,24 +481,5 @@ mod tests {
 
         let settled = status(&View { settled: true, ..View::default() }, Vec::new(), starting);
         assert_eq!((settled.active, settled.conditions[0].status.as_str()), (None, "False"));
-    }
-
-    #[test]
-    fn details_are_short_values() {
-        let told = details(&json!({ "version": "v1", "pods": 3, "long": "x".repeat(1000) }));
-        assert_eq!(told["version"], "v1");
-        assert_eq!(told["pods"], "3");
-        assert!(told["long"].len() <= LONGEST_DETAIL);
-        let many: Value =
-            (0..100).map(|n| (n.to_string(), json!(n))).collect::<serde_json::Map<_, _>>().into();
-        assert_eq!(details(&many).len(), MOST_DETAILS);
-    }
-
-    #[test]
-    fn a_place_that_can_not_be_asked_is_not_ready() {
-        let mut places = Places::new(Vec::new());
-        places
-            .learn("a", Err(Error::transient("limit-time", "check took longer than limits.checkMs, 20000")));
-        assert_eq!((places.last["a"].ready, places.last["a"].reason.as_str()), (false, "limit-time"));
     }
 }

@@ -17,6 +17,8 @@ mod harness;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod latches;
+#[cfg(test)]
 mod leadership;
 #[cfg(test)]
 mod lifecycle;

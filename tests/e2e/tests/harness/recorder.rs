@@ -29,7 +29,6 @@ use tokio::{
 pub struct Record {
     /// Which process'.
     pub who: String,
-    pub method: Method,
     pub path: String,
     /// When it had come.
     pub came: Instant,
@@ -127,13 +126,13 @@ impl Shared {
         head.headers.remove(header::HOST);
         head.headers.remove(header::CONNECTION);
         let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?.to_bytes();
-        let (method, path) = (head.method.clone(), head.uri.path().to_owned());
-        let at = (method != Method::GET).then(|| {
+        let path = head.uri.path().to_owned();
+        let at = (head.method != Method::GET).then(|| {
             let holder = path.contains("/leases").then(|| {
                 let lease: Value = serde_json::from_slice(&body).unwrap_or_default();
                 lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
             });
-            let record = Record { who: self.who.clone(), method, path, came, answered: None, holder };
+            let record = Record { who: self.who.clone(), path, came, answered: None, holder };
             let mut records = self.records.lock().unwrap();
             records.push(record);
             records.len() - 1

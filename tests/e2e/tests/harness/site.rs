@@ -85,7 +85,8 @@ impl Site {
         self.lab.apply::<ClusterRoleBinding>(&Api::all(self.lab.client.clone()), binding).await;
     }
 
-    async fn grant_team(&self, team: &Namespace) {
+    /// What the kubernetes provider needs in a namespace.
+    pub async fn grant_team(&self, team: &Namespace) {
         for role in ["egress-instances", "egress-user-data"] {
             let binding = self.binding(role, "ClusterRole", role);
             self.lab.apply::<RoleBinding>(&team.api(), binding).await;
