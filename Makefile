@@ -72,8 +72,8 @@ libvirt: ## As root: run the libvirt client's tests on a real libvirt host, made
 	@host/libvirt-rpc/tests/real/run.sh
 
 .PHONY: soak
-soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, the whole contract, half an hour of random bytes.
-	@EPO_SOAK=1 tests/e2e/run.sh swap kills
+soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, random bytes.
+	@EPO_SOAK=1 tests/e2e/run.sh swap kills leadership
 	@EPO_SOAK=1 tests/e2e/run.sh --nocapture conformance
 	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
 	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture

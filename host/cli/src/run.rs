@@ -232,6 +232,7 @@ fn readiness_of(readiness: &Readiness) -> http::Ready {
     match readiness {
         Readiness { stopping: true, .. } => Err("the operator is stopping".to_owned()),
         Readiness { entries: false, .. } => Err("the providers ConfigMap is not read yet".to_owned()),
+        Readiness { loaded: false, .. } => Err("the components are not loaded yet".to_owned()),
         Readiness { unlisted: 1.., .. } => Err("the Proxies are not listed yet".to_owned()),
         Readiness { .. } => Ok(()),
     }

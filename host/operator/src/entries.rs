@@ -141,6 +141,12 @@ impl Entries {
         }
     }
 
+    /// Whether every entry's first pass has ended, and with it the loading of its component.
+    pub fn loaded(&self) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().all(|entry| entry.is_removed() || entry.view.borrow().settled)
+    }
+
     /// There is no providers ConfigMap: that is no word on any entry.
     pub fn missing(&self) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

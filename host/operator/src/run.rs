@@ -171,6 +171,8 @@ impl OperatorError {
 pub struct Readiness {
     /// The providers ConfigMap was looked for.
     pub entries: bool,
+    /// Every component was loaded once, or refused: who takes over is not to wait for it then.
+    pub loaded: bool,
     /// Watched namespaces whose Proxies are not known yet.
     pub unlisted: usize,
     /// It is to end.
@@ -178,9 +180,9 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Whether Proxies are being looked after.
+    /// Whether Proxies are being looked after, or would be at once if this process led.
     pub fn is_ready(&self) -> bool {
-        self.entries && self.unlisted == 0 && !self.stopping
+        self.entries && self.loaded && self.unlisted == 0 && !self.stopping
     }
 }
 
@@ -235,6 +237,9 @@ impl Lead {
         }))
     }
 }
+
+/// Between two looks at whether all components were loaded, at the start.
+const LOOK_FOR_LOADED: Duration = Duration::from_millis(100);
 
 /// How long what is in flight may go on writing at a stop, while somebody waits to take over.
 const HAND_OVER: Duration = Duration::from_secs(1);
@@ -349,6 +354,16 @@ impl Operator {
             };
             providers::watch(&cluster, &name, &events, tell, listed).await;
             "that watches the providers ConfigMap"
+        });
+        let (known, readiness) = (Arc::clone(entries), self.readiness.clone());
+        loops.spawn(async move {
+            let _ = readiness.subscribe().wait_for(|readiness| readiness.entries).await;
+            while !known.loaded() {
+                tokio::time::sleep(LOOK_FOR_LOADED).await;
+            }
+            readiness.send_modify(|readiness| readiness.loaded = true);
+            std::future::pending::<()>().await;
+            "that waits for components"
         });
         let known = Arc::clone(entries);
         loops.spawn(async move {

@@ -69,7 +69,14 @@ impl<L: Leases> Elector<L> {
         self.proof.close();
         self.held = None;
         self.tell();
-        match timeout(RELEASE, self.give_back()).await {
+        let given_back = async {
+            match self.give_back().await {
+                // By a renewal of one's own that was on its way.
+                Err(LeaseError::Overtaken) => self.give_back().await,
+                other => other,
+            }
+        };
+        match timeout(RELEASE, given_back).await {
             Ok(Ok(true)) => info!(holder = self.terms.identity, "the lease was given back"),
             Ok(Ok(false)) => {}
             Ok(Err(error)) => warn!(%error, "the lease was not given back; it runs out by itself"),
@@ -112,6 +119,8 @@ impl<L: Leases> Elector<L> {
                     Duration::ZERO
                 }
                 Ok(found) => {
+                    let by = found.as_ref().map(|found| found.holder.as_str());
+                    warn!(by, "the lease was taken by somebody else");
                     self.lose();
                     found.map_or(Duration::ZERO, |found| self.wait_for(&found))
                 }
@@ -216,7 +225,7 @@ impl<L: Leases> Elector<L> {
             let holder = &self.terms.identity;
             match leads {
                 Some(term) => info!(holder, term, "this process leads"),
-                None => warn!(holder, "this process leads no longer"),
+                None => info!(holder, "this process leads no longer"),
             }
             *told = leads;
             true
