@@ -9,7 +9,7 @@
 //! gives no place before it has.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -50,7 +50,32 @@ pub enum Kind {
 #[derive(Default)]
 struct Places {
     taken: BTreeSet<ProxyKey>,
-    waiting: VecDeque<ProxyKey>,
+    /// By their turns; thousands may wait.
+    waiting: BTreeMap<u64, ProxyKey>,
+    turns: HashMap<ProxyKey, u64>,
+    last: u64,
+}
+
+impl Places {
+    fn wait(&mut self, key: &ProxyKey) {
+        if !self.turns.contains_key(key) {
+            self.last += 1;
+            self.turns.insert(key.clone(), self.last);
+            self.waiting.insert(self.last, key.clone());
+        }
+    }
+
+    fn wait_no_more(&mut self, key: &ProxyKey) {
+        if let Some(turn) = self.turns.remove(key) {
+            self.waiting.remove(&turn);
+        }
+    }
+
+    fn next(&mut self) -> Option<ProxyKey> {
+        let (_, key) = self.waiting.pop_first()?;
+        self.turns.remove(&key);
+        Some(key)
+    }
 }
 
 #[derive(Default)]
@@ -75,7 +100,9 @@ impl Budgets {
         let mut state = self.state();
         state.closed = false;
         let State { entries, due, .. } = &mut *state;
-        due.extend(entries.values_mut().flat_map(|places| places.waiting.drain(..)));
+        for places in entries.values_mut() {
+            due.extend(std::iter::from_fn(|| places.next()));
+        }
     }
 
     /// A place, or None and a turn; Some also for who has one.
@@ -85,13 +112,11 @@ impl Budgets {
         let places = state.entries.entry((entry.to_owned(), kind)).or_default();
         let room = places.taken.len() < usize::try_from(at_once.max(1)).unwrap_or(usize::MAX);
         if places.taken.contains(key) || (room && !closed) {
-            places.waiting.retain(|waiting| waiting != key);
+            places.wait_no_more(key);
             places.taken.insert(key.clone());
             return true;
         }
-        if !places.waiting.contains(key) {
-            places.waiting.push_back(key.clone());
-        }
+        places.wait(key);
         false
     }
 
@@ -107,7 +132,7 @@ impl Budgets {
         let State { entries, due, .. } = &mut *state;
         for (_, places) in entries.iter_mut().filter(|((_, of), _)| *of == kind) {
             if places.taken.remove(key) {
-                due.extend(places.waiting.pop_front());
+                due.extend(places.next());
             }
         }
     }
@@ -115,7 +140,7 @@ impl Budgets {
     /// It needs no place of any kind any more, nor a turn.
     pub fn leave(&self, key: &ProxyKey) {
         for places in self.state().entries.values_mut() {
-            places.waiting.retain(|waiting| waiting != key);
+            places.wait_no_more(key);
         }
         [Kind::Replacing, Kind::Returning].into_iter().for_each(|kind| self.give_back(kind, key));
     }

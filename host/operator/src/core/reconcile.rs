@@ -242,7 +242,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Ok(self.rest(record, self.setup.pace.recheck))
             }
             Step::MarkDeleting(Cause::SpecChanged | Cause::ProviderChanged)
-                if serves(&record) && !self.has_place(&record, Kind::Replacing, active) =>
+                if serves(&record) && !self.may_be_taken_down(&record, active) =>
             {
                 let some = self.budgets.some(&record.spec.provider, Kind::Replacing, SOME);
                 let status = self.change(&record).waits_its_turn(&record.spec.provider, &some);

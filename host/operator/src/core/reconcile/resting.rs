@@ -101,16 +101,20 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     ) -> Option<Duration> {
         let (failure, now) = (record.status.failure.as_ref(), self.setup.clock.now());
         let left = held_up(failure, key, now)?;
+        if failure.is_some_and(|failure| failure.reason == TOO_OFTEN) {
+            // A host that comes and goes is what this is about.
+            return Some(left);
+        }
         let named = record.spec.placement.as_ref().and_then(|placement| placement.zone.as_deref());
         let recovered = recovery(&active.recoveries, named);
         let free = backoff::set_free(failure, recovered, &record.uid, self.setup.pace.herd, now);
         Some(free.map_or(left, |free| left.min(free))).filter(|left| !left.is_zero())
     }
 
-    pub(super) fn has_place(&self, record: &ProxyRecord, kind: Kind, active: &Active) -> bool {
+    pub(super) fn may_be_taken_down(&self, record: &ProxyRecord, active: &Active) -> bool {
         let entry = &record.spec.provider;
         let at_once = active.of(entry).map(|active| active.replace.at_once).unwrap_or_default();
-        self.budgets.take(entry, kind, &record.key, at_once)
+        self.budgets.take(entry, Kind::Replacing, &record.key, at_once)
     }
 
     /// Who serves as he is wanted needs no place; who rests on a failure does not come back now.
