@@ -9,6 +9,7 @@
 #![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
 
 mod collected;
+mod health;
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -18,6 +19,7 @@ use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 pub use collected::{AsksStatus, CollectorStatus, OrphanStatus, UnreadStatus};
+pub use health::{HealthCheck, ProbeType};
 
 /// The API group of both kinds.
 pub const GROUP: &str = "egressproxies.dev";
@@ -58,7 +60,13 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
     ),
+    printcolumn(
+        name = "Healthy",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Healthy\")].status"
+    ),
     printcolumn(name = "Address", type_ = "string", json_path = ".status.address"),
+    printcolumn(name = "Egress", type_ = "string", json_path = ".status.egressAddress", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = 1),
     printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", priority = 1)
@@ -80,6 +88,9 @@ pub struct ProxySpec {
     /// User-data for the instance, passed on byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cloud_init: Option<CloudInit>,
+    /// How it is probed, where that differs from its entry. Changing it replaces nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<HealthCheck>,
 }
 
 fn default_port() -> u16 {
@@ -173,6 +184,9 @@ pub struct ProxyStatus {
     /// All addresses, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<ProxyAddress>,
+    /// The address that its requests come from, as it was last seen outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_address: Option<String>,
     /// The revision of the provider that last advanced the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -185,7 +199,7 @@ pub struct ProxyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub ends: Vec<Time>,
-    /// `Ready` and `Progressing`.
+    /// `Ready` and `Progressing`; `Healthy` and `EgressAddressUnique` where that is found out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".to_string()]))]
     pub conditions: Vec<Condition>,

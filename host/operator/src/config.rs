@@ -3,6 +3,8 @@
 //! A fault in one entry harms only that entry, and all its faults are told at once, each with its path:
 //! whoever mends one at a time at night meets the next one only after the next reload.
 
+mod health;
+
 use std::{
     collections::BTreeMap,
     path::{Component, Path, PathBuf},
@@ -14,7 +16,7 @@ use egress_runtime::{Digest, Limits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{collecting::CollectConfig, core::budget::ReplaceConfig};
+use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub struct EntryConfig {
     pub collect: CollectConfig,
     /// How instances are replaced.
     pub replace: ReplaceConfig,
+    /// How Proxies are probed, if they are.
+    pub health: Option<HealthConfig>,
     /// What stays the same when an earlier revision runs again.
     pub settings: Settings,
 }
@@ -162,7 +166,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     let Value::Object(mut fields) = document else {
         faults.add(
             "",
-            "must be a mapping with module, and where needed config, grants, limits, collect, replace, legacyMarks",
+            "must be a mapping with module, and where needed config, grants, limits, collect, replace, health, legacyMarks",
         );
         return None;
     };
@@ -193,15 +197,16 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
             faults.add(&format!("replace.{name}"), "must be from 1 to 100");
         }
     }
+    let health = health::read(&mut fields, faults);
     for unknown in fields.keys() {
         faults.add(
             unknown,
-            "is not known; an entry has module, config, grants, limits, collect, replace and legacyMarks",
+            "is not known; an entry has module, config, grants, limits, collect, replace, health and legacyMarks",
         );
     }
     let (module, pinned) = module?;
     let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
-    Some(EntryConfig { module, pinned, collect: collect?, replace: replace?, settings })
+    Some(EntryConfig { module, pinned, collect: collect?, replace: replace?, health: health?, settings })
 }
 
 #[derive(Default, Deserialize)]

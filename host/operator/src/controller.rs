@@ -208,6 +208,7 @@ mod tests {
         core::{
             backoff::{Dice, Pace},
             clock::SystemClock,
+            probe::Fleet,
             reconcile::Setup,
             store::{ActiveProvider, Inactive, Notice, ProxyRecord, StoreError, UserDataError},
         },
@@ -272,6 +273,7 @@ mod tests {
                 pace: Pace::default(),
                 clock: Arc::new(SystemClock),
                 dice: Dice::seeded(1),
+                fleet: Arc::new(Fleet::new(Dice::seeded(2))),
             };
             let reconciler = Reconciler::new(Arc::clone(&gate), NoProviders, setup);
             let controller = Controller::new(reconciler, Arc::default(), concurrency);

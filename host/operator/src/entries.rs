@@ -380,15 +380,17 @@ impl Providers for Entries {
         let listed = !known.is_removed();
         match known.slot.active() {
             Some(revision) => {
-                let replace = match &*known.asked.borrow() {
-                    Asked::Entry(read) => read.as_ref().as_ref().ok().map(|entry| entry.replace),
+                let said = match &*known.asked.borrow() {
+                    Asked::Entry(read) => read.as_ref().as_ref().ok().map(|e| (e.replace, e.health.clone())),
                     Asked::Unlisted | Asked::Removed => None,
                 };
+                let (replace, health) = said.unwrap_or_default();
                 Ok(ActiveProvider {
                     revision: revision.id().to_string(),
                     provider: revision,
                     listed,
-                    replace: replace.unwrap_or_default(),
+                    replace,
+                    health,
                     recoveries: Arc::clone(&known.recoveries.borrow()),
                 })
             }

@@ -21,6 +21,7 @@ mod kube_store;
 pub mod lend;
 mod modules;
 pub mod orphans;
+mod probing;
 mod providers;
 mod proxies;
 mod queue;

@@ -28,6 +28,7 @@ use crate::{
         backoff::{Dice, Pace},
         clock::SystemClock,
         lease::{Elector, Leadership, Led, Proof, Terms},
+        probe::{self, Fleet},
         reconcile::{Reconciler, Setup},
         store::Notice,
     },
@@ -39,6 +40,7 @@ use crate::{
     kube_owners::KubeOwners,
     kube_store::KubeStore,
     modules::Modules,
+    probing::{Network, ToController},
     providers::{self, Told},
     proxies::{self, Change},
     waiting::{Noting, Waiting},
@@ -142,6 +144,9 @@ pub enum OperatorError {
     /// The runtime did not start.
     #[error("the runtime does not start: {0}")]
     Runtime(#[from] RuntimeError),
+    /// Nothing could be asked over TLS.
+    #[error("probes have no TLS: {0}")]
+    Tls(rustls::Error),
     /// A loop ended that never should.
     #[error("the loop {0} ended; the process ends, too, and is to be started again")]
     LoopEnded(&'static str),
@@ -160,6 +165,7 @@ impl OperatorError {
             Self::Client(_)
             | Self::Identity(_)
             | Self::Runtime(_)
+            | Self::Tls(_)
             | Self::LoopEnded(_)
             | Self::LoopBroke(_) => false,
         }
@@ -193,6 +199,7 @@ pub struct Operator {
     cluster: Cluster,
     identity: Identity,
     runtime: Runtime,
+    network: Arc<Network>,
     readiness: watch::Sender<Readiness>,
     lead: Lead,
 }
@@ -267,7 +274,8 @@ impl Operator {
         let cluster = Cluster::guarded(config, namespace, writes).map_err(OperatorError::Client)?;
         let unlisted = options.watch.len().max(1);
         let readiness = watch::Sender::new(Readiness { unlisted, ..Readiness::default() });
-        Ok(Self { options, cluster, identity, runtime, readiness, lead })
+        let network = Arc::new(Network::new().map_err(OperatorError::Tls)?);
+        Ok(Self { options, cluster, identity, runtime, network, readiness, lead })
     }
 
     /// Who it is.
@@ -395,18 +403,27 @@ impl Operator {
         stop: CancellationToken,
     ) -> CancellationToken {
         let waiting = Arc::new(Waiting::default());
-        let store = KubeStore::new(self.cluster.client.clone(), events);
+        let (store, told) = (KubeStore::new(self.cluster.client.clone(), events.clone()), events);
         let store = Noting::new(Led::new(store, self.lead.proof.clone()), Arc::clone(&waiting));
         let setup = Setup {
             installation: self.identity.installation.clone(),
             pace: self.options.pace.clone(),
             clock: Arc::new(SystemClock),
             dice: Dice::seeded(rand::random()),
+            fleet: Arc::new(Fleet::new(Dice::seeded(rand::random()))),
         };
+        let fleet = Arc::clone(&setup.fleet);
         let reconciler = Reconciler::new(store, Arc::clone(entries), setup);
         let controller = Controller::new(reconciler, waiting, self.options.concurrency);
+        let (changes, proxies) = self.start_proxy_watches(loops);
+        let teller = ToController { cluster: self.cluster.clone(), events: told, changes };
+        let (network, leadership) = (Arc::clone(&self.network), self.lead.told.clone());
+        loops.spawn(async move {
+            probe::run(fleet, network, teller, leadership).await;
+            "that probes Proxies"
+        });
         let inlets = controller::Inlets {
-            proxies: self.start_proxy_watches(loops),
+            proxies,
             entries: entries_changed,
             watches: self.options.watch.len().max(1),
             leadership: self.lead.told.clone(),
@@ -424,7 +441,7 @@ impl Operator {
         ended
     }
 
-    fn start_proxy_watches(&self, loops: &mut JoinSet<&'static str>) -> mpsc::Receiver<Change> {
+    fn start_proxy_watches(&self, loops: &mut JoinSet<&'static str>) -> (mpsc::Sender<Change>, mpsc::Receiver<Change>) {
         let (changes, told) = mpsc::channel(1024);
         let scopes: Vec<Option<String>> = match self.options.watch.as_slice() {
             [] => vec![None],
@@ -437,7 +454,7 @@ impl Operator {
                 "that watches Proxies"
             });
         }
-        told
+        (changes, told)
     }
 }
 

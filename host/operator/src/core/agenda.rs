@@ -21,17 +21,20 @@ pub struct Occasion {
     deleting: bool,
     retry: Option<String>,
     revisions: Vec<Option<(String, bool)>>,
+    probed: u64,
 }
 
 impl Occasion {
-    /// Of a record, and the revisions that its calls would go to, with whether their entry is listed.
-    pub fn new(record: &ProxyRecord, revisions: Vec<Option<(String, bool)>>) -> Self {
+    /// Of a record, the revisions that its calls would go to, with whether their entry is listed, and what changes with
+    /// what probes find.
+    pub fn new(record: &ProxyRecord, revisions: Vec<Option<(String, bool)>>, probed: u64) -> Self {
         Self {
             uid: record.uid.clone(),
             generation: record.generation,
             deleting: record.deleting,
             retry: record.retry.clone(),
             revisions,
+            probed,
         }
     }
 }

@@ -3,10 +3,15 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Whether a request sent through the proxy would go out now.
+/// Whether the instance runs and has an address.
 pub const READY: &str = "Ready";
 /// Whether the operator is at work on it by itself.
 pub const PROGRESSING: &str = "Progressing";
+
+/// Whether it does what it is for, as probes found.
+pub const HEALTHY: &str = "Healthy";
+/// Whether no other Proxy has its address outside.
+pub const UNIQUE: &str = "EgressAddressUnique";
 
 /// Characters of a message that go into a status or a notice.
 const LONGEST_MESSAGE: usize = 1024;

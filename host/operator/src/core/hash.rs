@@ -15,7 +15,7 @@ const VERSION: &str = "1";
 /// `1:` and 16 hexadecimal digits.
 pub fn spec_hash(spec: &ProxySpec) -> String {
     // Taken apart in full: whoever adds a field must decide here what it means for what already runs.
-    let ProxySpec { provider: _, port, placement, cloud_init } = spec;
+    let ProxySpec { provider: _, port, placement, cloud_init, health_check: _ } = spec;
     let mut fields = Fields(Sha256::new());
     fields.add("port", &port.to_string());
     if let Some(ProxyPlacement { region, zone, machine_type, image }) = placement {
@@ -72,6 +72,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::api::HealthCheck;
 
     fn full() -> ProxySpec {
         ProxySpec {
@@ -84,6 +85,7 @@ mod tests {
                 image: Some("squid".into()),
             }),
             cloud_init: Some(CloudInit { inline: Some("#cloud-config\n".into()), ..Default::default() }),
+            health_check: Some(HealthCheck { period_seconds: Some(60), ..Default::default() }),
         }
     }
 

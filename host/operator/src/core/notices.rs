@@ -8,7 +8,7 @@ use egress_contract::ErrorClass;
 use crate::{
     api::{Failure, Phase, ProxyStatus},
     core::{
-        conditions::bounded,
+        conditions::{HEALTHY, UNIQUE, bounded},
         store::{Notice, ProxyRecord},
     },
 };
@@ -41,7 +41,34 @@ pub fn notices(record: &ProxyRecord, after: &ProxyStatus) -> Vec<Notice> {
     if entered(Phase::Waiting) {
         notices.push(warning("ProviderMissing", message));
     }
+    notices.extend(of_health(before, after));
     notices.extend(after.failure.as_ref().and_then(|failure| of_failure(before.failure.as_ref(), failure)));
+    notices
+}
+
+/// What probes found.
+fn of_health(before: &ProxyStatus, after: &ProxyStatus) -> Vec<Notice> {
+    let turned = |kind: &str, to: &str| {
+        let of = |status: &ProxyStatus| status.conditions.iter().find(|c| c.type_ == kind).cloned();
+        let was = of(before).map(|condition| condition.status);
+        of(after).filter(|now| now.status == to && was.as_deref() != Some(to)).map(|now| (was, now.message))
+    };
+    let mut notices = Vec::new();
+    if let Some((_, message)) = turned(HEALTHY, "False") {
+        notices.push(warning("Unhealthy", &message));
+    }
+    if let Some((Some(_), message)) = turned(HEALTHY, "True") {
+        notices.push(normal("Healthy", &message));
+    }
+    if let (Some(was), Some(is)) = (&before.egress_address, &after.egress_address)
+        && was != is
+    {
+        let message = format!("seen outside as {is}; it was {was} before");
+        notices.push(warning("EgressAddressChanged", &message));
+    }
+    if let Some((_, message)) = turned(UNIQUE, "False") {
+        notices.push(warning("EgressAddressShared", &message));
+    }
     notices
 }
 

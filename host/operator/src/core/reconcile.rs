@@ -10,11 +10,12 @@
 //! of one that the other has given up. A create that one of them had sent before the other marked the instance
 //! can still arrive after the delete: what it makes has no owner, and the collector removes it.
 
+mod health;
 mod resting;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Instance, Pending, State, Target};
+use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Pending, State, Target};
 use tracing::{Instrument, Span, field, info, info_span, warn};
 
 use self::resting::{is_under_way, serves};
@@ -27,7 +28,8 @@ use crate::{
         clock::Clock,
         decide::{Cause, Entries, Step, decide, holder},
         notices,
-        status::{Change, is_running},
+        probe::Fleet,
+        status::Change,
         store::{
             ActiveProvider, Inactive, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
         },
@@ -73,6 +75,8 @@ pub struct Setup {
     pub clock: Arc<dyn Clock>,
     /// For spreading waits.
     pub dice: Dice,
+    /// Who is probed, and what was found.
+    pub fleet: Arc<Fleet>,
 }
 
 /// The control loop. Shared by all Proxies; at most one pass at a time for each.
@@ -84,8 +88,8 @@ pub struct Reconciler<S, P> {
     budgets: Budgets,
 }
 
-/// The providers as they were when the pass began: it ends on what it began on.
-struct Active(Vec<(String, Result<ActiveProvider, Inactive>)>);
+/// The providers, and what probes had found, when the pass began: it ends on what it began on.
+struct Active(Vec<(String, Result<ActiveProvider, Inactive>)>, u64);
 
 impl Active {
     fn of(&self, entry: &str) -> Result<&ActiveProvider, Inactive> {
@@ -96,8 +100,9 @@ impl Active {
         }
     }
 
-    fn revisions(&self) -> Vec<Option<(String, bool)>> {
-        self.0.iter().map(|(_, a)| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed))).collect()
+    fn occasion(&self, record: &ProxyRecord) -> Occasion {
+        let revision = |a: &Result<ActiveProvider, _>| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed));
+        Occasion::new(record, self.0.iter().map(|(_, a)| revision(a)).collect(), self.1)
     }
 }
 
@@ -122,6 +127,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     /// were seen.
     pub fn begin_anew(&self) {
         self.agenda.clear();
+        self.setup.fleet.clear();
         self.budgets.close();
     }
 
@@ -141,6 +147,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let advanced = self.advance(key).await;
         if matches!(advanced, Ok(Next::Wait) | Err(StoreError::Gone(_))) {
             self.budgets.leave(key);
+            self.setup.fleet.leave(key);
         }
         let (next, outcome) = match advanced {
             Ok(next) => (next, "ok"),
@@ -169,8 +176,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(Next::Wait);
         };
         let active = self.look_up(&record);
-        let left = self.agenda.left(key, &Occasion::new(&record, active.revisions()), self.setup.clock.now());
-        if let Some(left) = left {
+        if let Some(left) = self.agenda.left(key, &active.occasion(&record), self.setup.clock.now()) {
             return Ok(Next::Requeue(left));
         }
         if is_under_way(&record) {
@@ -181,9 +187,10 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Flow::On(newer) => record = *newer,
                 Flow::Rest(record, rest) => {
                     self.settle_at_rest(&record);
+                    self.settle_probes(&record);
                     let now = self.setup.clock.now();
                     let due = now.checked_add(rest).unwrap_or(now);
-                    self.agenda.wait(key, Occasion::new(&record, active.revisions()), due);
+                    self.agenda.wait(key, active.occasion(&record), due);
                     return Ok(Next::Requeue(rest));
                 }
                 Flow::End => {
@@ -198,7 +205,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let wanted = record.spec.provider.as_str();
         let mut entries = vec![wanted];
         entries.extend(Some(holder(record)).filter(|holding| *holding != wanted));
-        Active(entries.into_iter().map(|e| (e.to_owned(), self.providers.active(e))).collect())
+        let probed = self.setup.fleet.serial(&record.key);
+        Active(entries.into_iter().map(|e| (e.to_owned(), self.providers.active(e))).collect(), probed)
     }
 
     async fn step(&self, record: ProxyRecord, active: &Active) -> Result<Flow, StoreError> {
@@ -259,7 +267,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 Err(_) => Ok(self.rest(record, self.setup.pace.recheck)),
             },
             Step::Get => match active.of(holder(&record)) {
-                Ok(active) => self.get(record, active).await,
+                Ok(holding) => self.look(record, active, holding).await,
                 Err(_) => Ok(self.rest(record, self.setup.pace.recheck)),
             },
             Step::Delete => match active.of(holder(&record)) {
@@ -377,7 +385,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let name = &instance.name;
         match answer {
             Ok(seen) => match seen.state {
-                State::Running | State::Provisioning => self.seen(record, &seen).await,
+                State::Running | State::Provisioning => self.seen(record, &seen, active).await,
                 State::Stopped => {
                     let why = if seen.message.is_empty() { &seen.reason } else { &seen.message };
                     let error = Error::transient(
@@ -409,18 +417,6 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 }
             },
         }
-    }
-
-    async fn seen(&self, record: ProxyRecord, seen: &Instance) -> Result<Flow, StoreError> {
-        let pace = &self.setup.pace;
-        let change = self.change(&record);
-        let (status, interval) = if is_running(seen) {
-            (change.running(seen, pace.steady), pace.running)
-        } else {
-            (change.provisioning(seen), pace.provisioning)
-        };
-        let record = self.write(record, status).await?;
-        Ok(self.rest(record, interval))
     }
 
     async fn delete(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {

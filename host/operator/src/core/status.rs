@@ -11,7 +11,7 @@ use crate::{
     api::{FINALIZER, Failure, InstanceStatus, Phase, ProxyAddress, ProxyStatus, RETRY_ANNOTATION},
     core::{
         backoff::{self, Call},
-        conditions::{self, PROGRESSING, READY, Truth, bounded},
+        conditions::{self, HEALTHY, PROGRESSING, READY, Truth, UNIQUE, bounded},
         decide::{Cause, holder},
         hash,
         store::{ProxyKey, ProxyRecord},
@@ -188,6 +188,15 @@ impl<'a> Change<'a> {
         self.marked(status, &message, Some(failure))
     }
 
+    /// The instance does not do what it is for, and its Proxy wants another one then.
+    pub fn unhealthy(&self, ends: Vec<Timestamp>) -> ProxyStatus {
+        let found = self.record.status.conditions.iter().find(|condition| condition.type_ == HEALTHY);
+        let why = found.map_or("", |condition| condition.message.as_str());
+        let message = format!("{} stays unhealthy ({why}): it is removed, then its successor is made", self.name());
+        let ends = ends.into_iter().map(Time).collect();
+        self.marked(ProxyStatus { ends, ..self.record.status.clone() }, &message, None)
+    }
+
     /// It serves as it was wanted before, until its turn comes to be replaced.
     pub fn waits_its_turn(&self, entry: &str, others: &[ProxyKey]) -> ProxyStatus {
         let others: Vec<_> = others.iter().map(ToString::to_string).collect();
@@ -343,6 +352,14 @@ impl<'a> Change<'a> {
         status.observed_generation = Some(self.record.generation);
         for (kind, (truth, reason)) in [(READY, view.ready), (PROGRESSING, view.progressing)] {
             conditions::set(&mut status.conditions, kind, truth, reason, view.message, at);
+        }
+        // What was found of an instance that served says nothing of one that does not, nor of its successor.
+        let found = |status: &ProxyStatus, kind| status.conditions.iter().any(|c| c.type_ == kind);
+        for kind in [HEALTHY, UNIQUE].into_iter().filter(|_| view.phase != Phase::Running) {
+            if found(&status, kind) {
+                let reason = view.ready.1;
+                conditions::set(&mut status.conditions, kind, Truth::Unknown, reason, view.message, at);
+            }
         }
         status
     }

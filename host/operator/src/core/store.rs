@@ -7,7 +7,10 @@ use egress_contract::Provider;
 
 use crate::{
     api::{ProxySpec, ProxyStatus},
-    core::budget::{Recoveries, ReplaceConfig},
+    core::{
+        budget::{Recoveries, ReplaceConfig},
+        probe::HealthConfig,
+    },
 };
 
 /// Which Proxy.
@@ -146,6 +149,8 @@ pub struct ActiveProvider {
     pub listed: bool,
     /// How its instances are replaced.
     pub replace: ReplaceConfig,
+    /// How they are probed, if the entry says so.
+    pub health: Option<HealthConfig>,
     /// When its places came back.
     pub recoveries: Arc<Recoveries>,
 }

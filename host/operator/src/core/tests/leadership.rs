@@ -21,6 +21,7 @@ use crate::{
         backoff::{Dice, Pace},
         lease::{Elector, Led, Proof},
         memory::MemoryStore,
+        probe::Fleet,
         reconcile::{Next, Reconciler, Setup},
         store::ProxyKey,
         tests::{
@@ -45,6 +46,7 @@ async fn process(
     let proof = proof.unwrap_or_else(|| elector.proof());
     let hosted = Hosted { host: host.clone(), proof: proof.clone(), backend };
     let setup = Setup {
+        fleet: Arc::new(Fleet::new(Dice::seeded(2))),
         installation: Installation::new(INSTALLATION),
         pace: Pace { running: SECOND, recheck: SECOND, transient_most: SECOND, ..Pace::default() },
         clock: Arc::new(SiteClock(host.site.clone())),

@@ -347,6 +347,7 @@ impl Entries {
                     revision: revision.to_owned(),
                     listed: true,
                     replace: ReplaceConfig::default(),
+                    health: None,
                     recoveries: Arc::default(),
                 };
                 entries.insert(entry.to_owned(), Ok(active))

@@ -20,6 +20,7 @@ use crate::{
         backoff::{Dice, Pace},
         clock::Clock,
         memory::MemoryStore,
+        probe::Fleet,
         reconcile::{Next, Reconciler, Setup},
         store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
         tests::provider::{Backend, Entries},
@@ -169,6 +170,7 @@ impl World {
             pace,
             clock: self.clock.clone(),
             dice: Dice::seeded(1),
+            fleet: Arc::new(Fleet::new(Dice::seeded(2))),
         };
         let store = PointedStore { store: self.store.clone(), unread: self.unread.clone() };
         Reconciler::new(store, self.entries.clone(), setup)

@@ -329,6 +329,7 @@ impl Providers for One {
             revision: "r1".to_owned(),
             listed: true,
             replace: ReplaceConfig::default(),
+                    health: None,
             recoveries: Arc::default(),
         })
     }
