@@ -441,7 +441,10 @@ impl Operator {
         ended
     }
 
-    fn start_proxy_watches(&self, loops: &mut JoinSet<&'static str>) -> (mpsc::Sender<Change>, mpsc::Receiver<Change>) {
+    fn start_proxy_watches(
+        &self,
+        loops: &mut JoinSet<&'static str>,
+    ) -> (mpsc::Sender<Change>, mpsc::Receiver<Change>) {
         let (changes, told) = mpsc::channel(1024);
         let scopes: Vec<Option<String>> = match self.options.watch.as_slice() {
             [] => vec![None],

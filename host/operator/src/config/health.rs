@@ -22,7 +22,8 @@ mod tests {
         let entry = "one".parse().unwrap();
         let text = format!("module: {{ file: a.wasm }}\nhealth: {health}\n");
         let read = read_entry(&entry, &text);
-        let told = |refused: crate::config::InvalidEntry| refused.faults.iter().map(ToString::to_string).collect();
+        let told =
+            |refused: crate::config::InvalidEntry| refused.faults.iter().map(ToString::to_string).collect();
         read.map(|entry| entry.health.expect("it stands there")).map_err(told)
     }
 
@@ -39,7 +40,10 @@ mod tests {
     fn a_fault_is_told_with_its_path() {
         let faults = read("{ url: 'example.com', periodSeconds: 0 }").unwrap_err();
         assert_eq!(faults.len(), 3, "{faults:?}");
-        assert!(faults[0].starts_with("health.url") && faults[1].starts_with("health.periodSeconds"), "{faults:?}");
+        assert!(
+            faults[0].starts_with("health.url") && faults[1].starts_with("health.periodSeconds"),
+            "{faults:?}"
+        );
         let faults = read("{ interval: 5 }").unwrap_err();
         assert!(faults[0].starts_with("health.interval"), "{faults:?}");
     }

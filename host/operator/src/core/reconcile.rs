@@ -101,7 +101,8 @@ impl Active {
     }
 
     fn occasion(&self, record: &ProxyRecord) -> Occasion {
-        let revision = |a: &Result<ActiveProvider, _>| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed));
+        let revision =
+            |a: &Result<ActiveProvider, _>| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed));
         Occasion::new(record, self.0.iter().map(|(_, a)| revision(a)).collect(), self.1)
     }
 }

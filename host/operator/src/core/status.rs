@@ -192,7 +192,8 @@ impl<'a> Change<'a> {
     pub fn unhealthy(&self, ends: Vec<Timestamp>) -> ProxyStatus {
         let found = self.record.status.conditions.iter().find(|condition| condition.type_ == HEALTHY);
         let why = found.map_or("", |condition| condition.message.as_str());
-        let message = format!("{} stays unhealthy ({why}): it is removed, then its successor is made", self.name());
+        let message =
+            format!("{} stays unhealthy ({why}): it is removed, then its successor is made", self.name());
         let ends = ends.into_iter().map(Time).collect();
         self.marked(ProxyStatus { ends, ..self.record.status.clone() }, &message, None)
     }

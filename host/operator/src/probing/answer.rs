@@ -78,7 +78,9 @@ mod tests {
 
     #[test]
     fn squids_own_503_is_in_doubt_and_a_servers_is_the_servers() {
-        let Some(Outcome::Doubtful(fault)) = judged(503, Some("ERR_CONNECT_FAIL 111"), false) else { panic!() };
+        let Some(Outcome::Doubtful(fault)) = judged(503, Some("ERR_CONNECT_FAIL 111"), false) else {
+            panic!()
+        };
         assert_eq!(fault.reason, "proxy-answered-503");
         assert_eq!(
             fault.message,

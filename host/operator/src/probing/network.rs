@@ -76,7 +76,9 @@ impl Network {
     {
         let what = super::answer::host(url);
         let fault = |unanswered| match unanswered {
-            Unanswered::Broke(_) => Fault::new("hung-up", format!("{what} ends the connection without an answer")),
+            Unanswered::Broke(_) => {
+                Fault::new("hung-up", format!("{what} ends the connection without an answer"))
+            }
             Unanswered::Late => Fault::new("no-answer", format!("{what} does not answer in time")),
         };
         if url.scheme_str() != Some("https") {
@@ -91,7 +93,12 @@ impl Network {
         }
     }
 
-    async fn tunnel(&self, asked: Asked<'_>, stream: TcpStream, until: Instant) -> Result<Outcome, Unanswered> {
+    async fn tunnel(
+        &self,
+        asked: Asked<'_>,
+        stream: TcpStream,
+        until: Instant,
+    ) -> Result<Outcome, Unanswered> {
         let Asked { at, url } = asked;
         let target = format!("{}:{}", authority_host(url), port(url));
         let mut ask = bare(&target);
@@ -114,7 +121,9 @@ impl Network {
         drop(connection.detach());
         Ok(match self.ask_server(TokioIo::new(upgraded), url, until).await {
             Ok(answer) => judge(asked, answer, true),
-            Err(Fault { reason, message }) => Outcome::Doubtful(Fault::new(reason, format!("through {at}, {message}"))),
+            Err(Fault { reason, message }) => {
+                Outcome::Doubtful(Fault::new(reason, format!("through {at}, {message}")))
+            }
         })
     }
 }
@@ -144,10 +153,9 @@ impl Probe for Network {
             Err(Unanswered::Broke(error)) if error.is_parse() => {
                 Outcome::Broken(Fault::new("no-http", format!("what {at} answers is no HTTP")))
             }
-            Err(Unanswered::Broke(_)) => Outcome::Broken(Fault::new(
-                "hung-up",
-                format!("{at} ends the connection without an answer"),
-            )),
+            Err(Unanswered::Broke(_)) => {
+                Outcome::Broken(Fault::new("hung-up", format!("{at} ends the connection without an answer")))
+            }
             Err(Unanswered::Late) if lives(at, within).await => Outcome::Doubtful(Fault::new(
                 "no-answer",
                 format!("{at} does not answer a request for {} in time", asked.what()),

@@ -53,6 +53,11 @@ impl Evidence {
         (down && !std::mem::replace(&mut known.told_down, true)).then_some(News::Down)
     }
 
+    /// Whether it was told that it answers nobody.
+    pub fn is_down(&self, url: &Uri) -> bool {
+        self.0.get(url).is_some_and(|known| known.told_down)
+    }
+
     /// When the last request began that passed.
     pub fn up(&self, url: &Uri) -> Option<Instant> {
         self.0.get(url)?.up

@@ -118,7 +118,13 @@ impl Fleet {
 
     /// It serves, and is to be probed like this. `known` is what its status says of this very instance, for when it was
     /// not watched before.
-    pub fn watch(&self, key: &ProxyKey, target: Target, known: Option<(State, Option<IpAddr>)>, now: Instant) {
+    pub fn watch(
+        &self,
+        key: &ProxyKey,
+        target: Target,
+        known: Option<(State, Option<IpAddr>)>,
+        now: Instant,
+    ) {
         let mut inner = self.inner();
         if let Some(watched) = inner.proxies.get_mut(key) {
             if watched.target == target {
@@ -201,12 +207,21 @@ impl Fleet {
         self.inner().proxies.get(key).map_or(0, |watched| watched.serial)
     }
 
-    /// Why an unhealthy one of this entry is not to be replaced now: so many of them are that it may not be them.
-    pub fn too_many(&self, entry: &str) -> Option<String> {
-        let tally = self.inner().tallies.get(entry).copied().unwrap_or_default();
+    /// Why an unhealthy one of this entry is not to be replaced now: the fault may not be its own, or its successor could
+    /// not be judged.
+    pub fn keeps(&self, key: &ProxyKey, entry: &str) -> Option<String> {
+        let inner = self.inner();
+        if let Some(Ask::Through(url)) = inner.proxies.get(key).map(|watched| &watched.target.check.ask)
+            && inner.evidence.is_down(url)
+        {
+            return Some("what it is probed with answers nobody".to_owned());
+        }
+        let tally = inner.tallies.get(entry).copied().unwrap_or_default();
         let most = ((tally.healthy + tally.unhealthy) / 2).max(1);
         (tally.unhealthy > most).then(|| {
-            format!("more than half of the Proxies of entry {entry} are unhealthy, so the fault may not be theirs")
+            format!(
+                "more than half of the Proxies of entry {entry} are unhealthy, so the fault may not be theirs"
+            )
         })
     }
 

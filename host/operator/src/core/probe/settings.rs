@@ -54,8 +54,7 @@ impl HealthConfig {
     /// Everything that is wrong with it.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let mut add =
-            |path: &str, message: String| faults.push(Fault { path: path.to_owned(), message });
+        let mut add = |path: &str, message: String| faults.push(Fault { path: path.to_owned(), message });
         for (path, url) in [("url", &self.url), ("egressAddressUrl", &self.egress_address_url)] {
             if let Some(Err(why)) = url.as_deref().map(read_url) {
                 add(path, why);
@@ -171,7 +170,15 @@ mod tests {
         let paths: Vec<_> = bad.faults().into_iter().map(|fault| fault.path).collect();
         assert_eq!(
             paths,
-            ["url", "egressAddressUrl", "egressAddressSeconds", "failureThreshold", "successThreshold", "atOnce", "timeoutSeconds"]
+            [
+                "url",
+                "egressAddressUrl",
+                "egressAddressSeconds",
+                "failureThreshold",
+                "successThreshold",
+                "atOnce",
+                "timeoutSeconds"
+            ]
         );
         assert_eq!(HealthConfig::default().faults(), []);
     }

@@ -84,7 +84,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                     .to_owned(),
             );
         }
-        if let Some(why) = self.setup.fleet.too_many(holder(record)) {
+        if let Some(why) = self.setup.fleet.keeps(&record.key, holder(record)) {
             return Fate::Kept(why);
         }
         if !self.has_place(record, Kind::Replacing, active) {

@@ -6,6 +6,7 @@
 mod budgets;
 mod cuts;
 mod failures;
+mod health;
 mod leadership;
 mod life;
 mod provider;

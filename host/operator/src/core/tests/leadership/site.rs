@@ -329,7 +329,7 @@ impl Providers for One {
             revision: "r1".to_owned(),
             listed: true,
             replace: ReplaceConfig::default(),
-                    health: None,
+            health: None,
             recoveries: Arc::default(),
         })
     }
