@@ -15,6 +15,8 @@ mod conformance;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod latches;

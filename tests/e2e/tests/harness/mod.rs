@@ -5,6 +5,7 @@ mod lab;
 mod modules;
 mod recorder;
 mod site;
+mod squid;
 mod wait;
 mod web;
 mod witness;
@@ -16,6 +17,7 @@ pub use modules::{
 };
 pub use recorder::{Record, Recorder};
 pub use site::{Site, Wanted};
+pub use squid::Squid;
 pub use wait::{Budget, eventually, seed};
 pub use web::{Web, connect_through, get_through};
 pub use witness::Witness;
