@@ -10,7 +10,7 @@ use super::{Active, Flow, Reconciler};
 use crate::{
     api::Phase,
     core::{
-        budget::{self, Kind},
+        budget,
         conditions::HEALTHY,
         decide::holder,
         probe::{At, Check, Report, State, Target, forgotten, known, told},
@@ -87,7 +87,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         if let Some(why) = self.setup.fleet.keeps(&record.key, holder(record)) {
             return Fate::Kept(why);
         }
-        if !self.has_place(record, Kind::Replacing, active) {
+        if !self.may_be_taken_down(record, active) {
             return Fate::Kept("as many of its entry as replace.atOnce says are being replaced".to_owned());
         }
         Fate::Goes
