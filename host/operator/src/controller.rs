@@ -180,7 +180,7 @@ impl<S: Store + 'static, P: Providers + 'static> Controller<S, P> {
         self.seen(key);
         self.queue.forget(key);
         self.waiting.forget(key);
-        self.reconciler.wake(key);
+        self.reconciler.forget(key);
     }
 }
 

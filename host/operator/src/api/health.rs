@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.timeoutSeconds) || !has(self.periodSeconds) || self.timeoutSeconds <= self.periodSeconds", "timeoutSeconds must be at most periodSeconds"))]
 pub struct HealthCheck {
-    /// `TCP`: its port takes connections. `HTTP`: a request for the entry's URL passes through it. The entry's
-    /// where none is given: HTTP if the entry has a URL.
+    /// What a probe asks.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<ProbeType>,
     /// Seconds between two probes.
@@ -37,7 +36,8 @@ pub struct HealthCheck {
     pub replace_after_seconds: Option<u32>,
 }
 
-/// What a probe asks.
+/// What a probe asks: `TCP`, whether its port takes connections, or `HTTP`, whether a request for the entry's URL passes
+/// through it. The entry's where none is given: HTTP if the entry has a URL.
 #[derive(schemars::JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ProbeType {

@@ -124,6 +124,13 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         self.agenda.forget(key);
     }
 
+    /// It is gone, and nobody may come by any more to find that.
+    pub fn forget(&self, key: &ProxyKey) {
+        self.wake(key);
+        self.budgets.leave(key);
+        self.setup.fleet.leave(key);
+    }
+
     /// The same for all, since somebody else had them meanwhile; and nothing that serves is taken down before all
     /// were seen.
     pub fn begin_anew(&self) {

@@ -4,9 +4,11 @@
 //! `X-Squid-Error`, and 407 is a proxy's word in any case; a server's own 5xx came through, so the proxy works and the
 //! server is at fault.
 
+use std::net::SocketAddr;
+
 use http::{HeaderMap, StatusCode, Uri};
 
-use crate::core::probe::{At, Fault, Outcome};
+use crate::core::probe::{Fault, Outcome};
 
 const OWN_ERROR: &str = "x-squid-error";
 const LONGEST_WORD: usize = 64;
@@ -14,7 +16,7 @@ const LONGEST_WORD: usize = 64;
 /// Who asks whom for what.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    pub at: &'a At,
+    pub at: SocketAddr,
     pub url: &'a Uri,
 }
 
@@ -67,13 +69,13 @@ mod tests {
     use super::*;
 
     fn judged(status: u16, error: Option<&str>, tunnelled: bool) -> Option<Outcome> {
-        let at = At { ip: "10.0.0.1".to_owned(), port: 3128 };
+        let at = SocketAddr::from(([10, 0, 0, 1], 3128));
         let url = Uri::from_static("http://probe.test/secret?token=1");
         let mut headers = HeaderMap::new();
         if let Some(error) = error {
             headers.insert(OWN_ERROR, error.parse().unwrap());
         }
-        Asked { at: &at, url: &url }.judge(StatusCode::from_u16(status).unwrap(), &headers, tunnelled)
+        Asked { at, url: &url }.judge(StatusCode::from_u16(status).unwrap(), &headers, tunnelled)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! answers may be anybody. Nothing is cached on the way: a proxy that answers from its memory has lost its way out
 //! unseen.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::Asked;
-use crate::core::probe::{At, Fault, Outcome, Probe};
+use crate::core::probe::{Fault, Outcome, Probe};
 
 /// Of an answer's text.
 const MOST_TEXT: usize = 4096;
@@ -130,14 +130,14 @@ impl Network {
 
 #[async_trait]
 impl Probe for Network {
-    async fn connect(&self, at: &At, within: Duration) -> Outcome {
+    async fn connect(&self, at: SocketAddr, within: Duration) -> Outcome {
         match open(at, Instant::now() + within).await {
             Ok(_) => Outcome::Passed(String::new()),
             Err(fault) => Outcome::Broken(fault),
         }
     }
 
-    async fn through(&self, at: &At, url: &Uri, within: Duration) -> Outcome {
+    async fn through(&self, at: SocketAddr, url: &Uri, within: Duration) -> Outcome {
         let (asked, until) = (Asked { at, url }, Instant::now() + within);
         let stream = match open(at, until).await {
             Ok(stream) => stream,
@@ -176,8 +176,8 @@ impl Probe for Network {
     }
 }
 
-async fn open(at: &At, until: Instant) -> Result<TcpStream, Fault> {
-    let Ok(connected) = timeout_at(until, TcpStream::connect((at.ip.as_str(), at.port))).await else {
+async fn open(at: SocketAddr, until: Instant) -> Result<TcpStream, Fault> {
+    let Ok(connected) = timeout_at(until, TcpStream::connect(at)).await else {
         return Err(Fault::new("connect-timeout", format!("{at} takes no connection in time")));
     };
     connected.map_err(|error| match error.kind() {
@@ -189,9 +189,9 @@ async fn open(at: &At, until: Instant) -> Result<TcpStream, Fault> {
 }
 
 /// Whether it says anything at all: a forward proxy refuses by itself what names no server.
-async fn lives(at: &At, within: Duration) -> bool {
+async fn lives(at: SocketAddr, within: Duration) -> bool {
     let asked = async {
-        let mut stream = TcpStream::connect((at.ip.as_str(), at.port)).await?;
+        let mut stream = TcpStream::connect(at).await?;
         stream.write_all(b"GET / HTTP/1.1\r\nHost: proxy.invalid\r\nConnection: close\r\n\r\n").await?;
         stream.read_u8().await
     };

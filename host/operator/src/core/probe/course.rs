@@ -43,6 +43,11 @@ impl Course {
         &self.state
     }
 
+    /// Whether the last probe that told anything failed.
+    pub fn still_fails(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Whether nothing is known although it was asked only a few times.
     pub fn is_new(&self, check: &Check) -> bool {
         matches!(self.state, State::Unknown | State::Untold(_)) && self.asked <= check.failures

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use http::Uri;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    At, Check, Course, Outcome, Report, State,
+    Check, Course, Outcome, Report, State,
     evidence::{Evidence, News},
     outside::Outside,
     settings::Ask,
@@ -35,7 +35,7 @@ pub struct Target {
     /// Of which entry.
     pub entry: String,
     /// Where it listens.
-    pub at: At,
+    pub at: SocketAddr,
     /// How it is asked.
     pub check: Check,
 }
@@ -47,7 +47,7 @@ pub(super) struct Job {
     /// Of the watch that it is for: its end says nothing of a later one.
     pub watch: u64,
     pub entry: String,
-    pub at: At,
+    pub at: SocketAddr,
     pub check: Check,
     pub began: Instant,
     /// Asked for, too, if the probe passes.
@@ -137,7 +137,7 @@ impl Fleet {
                 return inner.settle(key, egress);
             }
         }
-        let known = known.filter(|_| target.check.ask != Ask::NoUrl);
+        let known = known.filter(|_| !matches!(target.check.ask, Ask::Nothing(_)));
         let first = match &known {
             // All of them at once after a restart, and nobody waits for news.
             Some(_) => target.check.period,
@@ -160,12 +160,8 @@ impl Fleet {
             serial: inner.last,
             target,
         };
-        if watched.target.check.ask == Ask::NoUrl {
-            let why = super::Fault::new(
-                "no-probe-url",
-                "spec.healthCheck.type is HTTP, but its entry gives no health.url; add one, or ask for TCP",
-            );
-            watched.course = Course::known(State::Untold(why));
+        if let Ask::Nothing(why) = &watched.target.check.ask {
+            watched.course = Course::known(State::Untold(why.clone()));
         } else {
             inner.due.insert((due, key.clone()));
         }
@@ -200,6 +196,11 @@ impl Fleet {
     pub fn report(&self, key: &ProxyKey, uid: &str) -> Option<Report> {
         let inner = self.inner();
         inner.proxies.get(key).filter(|watched| watched.target.uid == uid).map(|w| w.report.clone())
+    }
+
+    /// Whether an unhealthy one failed when it was asked last, by this process: what its status says may be of an hour ago.
+    pub fn still_fails(&self, key: &ProxyKey) -> bool {
+        self.inner().proxies.get(key).is_some_and(|watched| watched.course.still_fails())
     }
 
     /// Changes with what was found out.
@@ -259,7 +260,7 @@ impl Fleet {
             return Some(Job {
                 watch: watched.watch,
                 entry: entry.clone(),
-                at: at.clone(),
+                at: *at,
                 check: check.clone(),
                 began: now,
                 egress,
@@ -290,7 +291,7 @@ impl Fleet {
         let news = done.as_ref().and_then(|done| inner.learn(job, &done.outcome));
         let up = match &job.check.ask {
             Ask::Through(url) => inner.evidence.up(url),
-            Ask::Connect | Ask::NoUrl => None,
+            Ask::Connect | Ask::Nothing(_) => None,
         };
         let Some(watched) = inner.proxies.get_mut(&job.key).filter(|w| w.watch == job.watch) else {
             return news;

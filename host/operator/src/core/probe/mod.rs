@@ -16,7 +16,7 @@ mod prober;
 mod report;
 mod settings;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use async_trait::async_trait;
 use http::Uri;
@@ -26,25 +26,6 @@ pub use fleet::{Fleet, Target};
 pub use prober::{Teller, run};
 pub use report::{Report, forgotten, known, told};
 pub use settings::{Ask, Check, HealthConfig, MOST_AT_ONCE};
-
-/// Where a proxy listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct At {
-    /// An IP address.
-    pub ip: String,
-    /// A TCP port.
-    pub port: u16,
-}
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.ip.contains(':') {
-            write!(f, "[{}]:{}", self.ip, self.port)
-        } else {
-            write!(f, "{}:{}", self.ip, self.port)
-        }
-    }
-}
 
 /// What went wrong, for people; the reason is stable. Neither holds a time or a count: they go into statuses, and what
 /// differs each time would be written each time.
@@ -80,10 +61,10 @@ pub enum Outcome {
 #[async_trait]
 pub trait Probe: Send + Sync + 'static {
     /// Whether the port takes connections.
-    async fn connect(&self, at: &At, within: Duration) -> Outcome;
+    async fn connect(&self, at: SocketAddr, within: Duration) -> Outcome;
 
     /// Asks for the URL by way of the proxy.
-    async fn through(&self, at: &At, url: &Uri, within: Duration) -> Outcome;
+    async fn through(&self, at: SocketAddr, url: &Uri, within: Duration) -> Outcome;
 
     /// Asks for the URL without any proxy: whether it answers, and not with a fault of its own.
     async fn direct(&self, url: &Uri, within: Duration) -> bool;

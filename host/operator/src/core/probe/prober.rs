@@ -104,9 +104,9 @@ async fn attend<P: Probe>(fleet: &Fleet, probe: &P, job: &Job) -> (Done, Option<
     let within = job.check.timeout;
     let asked = async {
         match &job.check.ask {
-            Ask::Connect => probe.connect(&job.at, within).await,
-            Ask::Through(url) => probe.through(&job.at, url, within).await,
-            Ask::NoUrl => std::future::pending().await,
+            Ask::Connect => probe.connect(job.at, within).await,
+            Ask::Through(url) => probe.through(job.at, url, within).await,
+            Ask::Nothing(_) => std::future::pending().await,
         }
     };
     let outcome = timeout(most(within), asked).await.unwrap_or_else(|_| {
@@ -124,7 +124,7 @@ async fn attend<P: Probe>(fleet: &Fleet, probe: &P, job: &Job) -> (Done, Option<
     }
     let egress = match (&outcome, &job.egress) {
         (Outcome::Passed(_), Some(url)) => {
-            let asked = timeout(most(within), probe.through(&job.at, url, within)).await;
+            let asked = timeout(most(within), probe.through(job.at, url, within)).await;
             address(job, asked.ok())
         }
         _ => None,

@@ -90,7 +90,7 @@ fn forget_egress(status: &mut ProxyStatus) {
 fn passed(ask: &Ask) -> &'static str {
     match ask {
         Ask::Connect => "its port takes connections",
-        Ask::Through(_) | Ask::NoUrl => "requests pass through it",
+        Ask::Through(_) | Ask::Nothing(_) => "requests pass through it",
     }
 }
 

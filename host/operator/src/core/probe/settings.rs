@@ -1,15 +1,19 @@
 //! How an entry's Proxies are probed, as people write it, and what it comes to for one Proxy.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use egress_contract::Fault;
 use http::Uri;
 use serde::{Deserialize, Serialize};
 
+use super::Fault as Why;
 use crate::api::{HealthCheck, ProbeType};
 
 /// Probes of one entry at once, at most.
 pub const MOST_AT_ONCE: u32 = 1000;
+
+const NO_URL: &str =
+    "spec.healthCheck.type is HTTP, but its entry gives no health.url; add one, or ask for TCP";
 
 /// `health` of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,8 +99,8 @@ pub enum Ask {
     Connect,
     /// For a URL, through the proxy.
     Through(Uri),
-    /// Nothing: the spec wants a request, and the entry has no URL.
-    NoUrl,
+    /// Nothing, and this is why.
+    Nothing(Why),
 }
 
 /// How one Proxy is probed.
@@ -121,6 +125,24 @@ pub struct Check {
 }
 
 impl Check {
+    /// At such an address: one at which only this machine, or a cloud's own services, can be meant is not asked, whatever a
+    /// provider says of it.
+    pub fn at(self, ip: IpAddr) -> Self {
+        let refused = match ip.to_canonical() {
+            IpAddr::V4(ip) => {
+                ip.is_loopback() || ip.is_link_local() || ip.is_unspecified() || ip.is_multicast()
+            }
+            IpAddr::V6(ip) => {
+                ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified() || ip.is_multicast()
+            }
+        };
+        if !refused {
+            return self;
+        }
+        let message = format!("{ip} is a loopback, link-local or multicast address, which is not probed");
+        Self { ask: Ask::Nothing(Why::new("address-refused", message)), egress: None, ..self }
+    }
+
     /// None where neither the entry nor the Proxy asks for one.
     pub fn of(config: Option<&HealthConfig>, spec: Option<&HealthCheck>) -> Option<Self> {
         if config.is_none() && spec.is_none() {
@@ -133,7 +155,7 @@ impl Check {
         let ask = match (spec.kind, url) {
             (Some(ProbeType::Tcp), _) | (None, None) => Ask::Connect,
             (Some(ProbeType::Http) | None, Some(url)) => Ask::Through(url),
-            (Some(ProbeType::Http), None) => Ask::NoUrl,
+            (Some(ProbeType::Http), None) => Ask::Nothing(Why::new("no-probe-url", NO_URL)),
         };
         let seconds = |own: Option<u32>, entry: u32| Duration::from_secs(own.unwrap_or(entry).max(1).into());
         let period = seconds(spec.period_seconds, config.period_seconds);
@@ -184,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_this_machine_or_of_a_clouds_services_is_not_asked() {
+        let check = || Check::of(Some(&HealthConfig::default()), None).unwrap();
+        for refused in ["127.0.0.1", "169.254.169.254", "0.0.0.0", "::1", "fe80::1", "::ffff:169.254.169.254"]
+        {
+            assert!(matches!(check().at(refused.parse().unwrap()).ask, Ask::Nothing(_)), "{refused}");
+        }
+        for asked in ["10.0.0.1", "192.0.2.1", "2001:db8::1", "fd00::1"] {
+            assert_eq!(check().at(asked.parse().unwrap()), check(), "{asked}");
+        }
+    }
+
+    #[test]
     fn a_spec_overrides_its_entry_but_for_the_url() {
         let entry = HealthConfig { url: Some("http://probe.test/".to_owned()), ..HealthConfig::default() };
         let ask = |config: Option<&HealthConfig>, kind| {
@@ -197,7 +231,9 @@ mod tests {
         assert_eq!(ask(Some(&entry), Some(ProbeType::Http)), url);
         assert_eq!(ask(Some(&entry), Some(ProbeType::Tcp)), Ask::Connect);
         assert_eq!(ask(None, None), Ask::Connect);
-        assert_eq!(ask(None, Some(ProbeType::Http)), Ask::NoUrl);
+        assert!(
+            matches!(ask(None, Some(ProbeType::Http)), Ask::Nothing(why) if why.reason == "no-probe-url")
+        );
         assert_eq!(Check::of(None, None), None);
         assert_eq!(Check::of(Some(&HealthConfig::default()), None).unwrap().ask, Ask::Connect);
     }

@@ -1,6 +1,9 @@
 //! What probes found of a Proxy, taken into its status, and what follows from it.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use egress_contract::Instance;
 use jiff::Timestamp;
@@ -13,7 +16,7 @@ use crate::{
         budget,
         conditions::HEALTHY,
         decide::holder,
-        probe::{At, Check, Report, State, Target, forgotten, known, told},
+        probe::{Check, Report, State, Target, forgotten, known, told},
         status::is_running,
         store::{ActiveProvider, Providers, ProxyRecord, Store, StoreError},
     },
@@ -74,7 +77,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let unhealthy = record.status.conditions.iter().find(|c| c.type_ == HEALTHY && c.status == "False");
         let lasted = unhealthy.map(|condition| now.duration_since(condition.last_transition_time.0));
         let lasted = lasted.and_then(|lasted| Duration::try_from(lasted).ok()).unwrap_or_default();
-        if lasted < Duration::from_secs(after.into()) {
+        if lasted < Duration::from_secs(after.into()) || !self.setup.fleet.still_fails(&record.key) {
             return Fate::Stays;
         }
         let ends: Vec<_> = record.status.ends.iter().map(|end| end.0).collect();
@@ -117,13 +120,17 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let Some(check) = Check::of(active.health.as_ref(), record.spec.health_check.as_ref()) else {
             return self.setup.fleet.leave(&record.key);
         };
-        let (Some(instance), Some(ip)) = (&record.status.instance, &record.status.address) else { return };
+        let ip = record.status.address.as_ref().and_then(|address| address.parse::<IpAddr>().ok());
+        let (Some(instance), Some(ip)) = (&record.status.instance, ip) else {
+            // What is no address, but perhaps a name, is not looked up.
+            return self.setup.fleet.leave(&record.key);
+        };
         let target = Target {
             uid: record.uid.clone(),
             instance: instance.name.clone(),
             entry: instance.provider.clone(),
-            at: At { ip: ip.clone(), port: record.spec.port },
-            check,
+            at: SocketAddr::new(ip, record.spec.port),
+            check: check.at(ip),
         };
         // A status that spoke of another instance, or of this one before it stood still, is no word on it.
         let known = (before == Some(Phase::Running)).then(|| known(&record.status)).flatten();

@@ -268,6 +268,16 @@ async fn many_are_not_probed_in_one_moment_also_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_vanished_is_not_asked_any_more() {
+    let town = Town::healthy(2, requests()).await;
+    town.vanish(1).await;
+    town.pass(SECOND).await;
+    let asked = town.net.at().asked.len();
+    town.pass(MINUTE * 5).await;
+    assert!(town.net.at().asked[asked..].iter().all(|(_, port)| *port == 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_does_not_lead_asks_nobody() {
     let town = Town::healthy(3, requests()).await;
     town.leads.send_replace(None);

@@ -27,7 +27,7 @@ fn network() -> Network {
 /// Listens, and lets each connection be answered so.
 async fn listen<F: Future<Output = ()> + Send + 'static>(
     answer: impl Fn(TcpStream) -> F + Send + 'static,
-) -> At {
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
@@ -35,7 +35,7 @@ async fn listen<F: Future<Output = ()> + Send + 'static>(
             tokio::spawn(answer(stream));
         }
     });
-    At { ip: "127.0.0.1".to_owned(), port }
+    SocketAddr::from(([127, 0, 0, 1], port))
 }
 
 async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
@@ -50,7 +50,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
 }
 
 /// Answers every request so; `{}` stands for its first line.
-async fn says(answer: &'static str) -> At {
+async fn says(answer: &'static str) -> SocketAddr {
     listen(move |mut stream| async move {
         let asked = head(&mut stream).await;
         let first = asked.lines().next().unwrap_or_default().to_owned();
@@ -63,7 +63,7 @@ fn url(text: &str) -> Uri {
     text.parse().unwrap()
 }
 
-async fn through(at: &At, within: Duration) -> Outcome {
+async fn through(at: SocketAddr, within: Duration) -> Outcome {
     network().through(at, &url("http://probe.test/ok?a=1"), within).await
 }
 
@@ -84,7 +84,7 @@ async fn a_proxy_is_asked_in_absolute_form_and_past_its_cache() {
         let _ = stream.write_all(text.as_bytes()).await;
     })
     .await;
-    let Outcome::Passed(asked) = through(&at, WITHIN).await else { panic!() };
+    let Outcome::Passed(asked) = through(at, WITHIN).await else { panic!() };
     let asked = asked.to_lowercase();
     assert!(asked.starts_with("get http://probe.test/ok?a=1 http/1.1\r\nhost: probe.test\r\n"), "{asked}");
     assert!(asked.contains("cache-control: no-cache"), "{asked}");
@@ -93,10 +93,10 @@ async fn a_proxy_is_asked_in_absolute_form_and_past_its_cache() {
 #[tokio::test]
 async fn each_thing_that_a_proxy_does_wrong_has_its_name() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let dead = At { ip: "127.0.0.1".to_owned(), port: gone.local_addr().unwrap().port() };
+    let dead = gone.local_addr().unwrap();
     drop(gone);
-    assert_eq!(reason(network().connect(&dead, WITHIN).await), ("broken", "connect-refused".into()));
-    assert_eq!(reason(through(&dead, WITHIN).await), ("broken", "connect-refused".into()));
+    assert_eq!(reason(network().connect(dead, WITHIN).await), ("broken", "connect-refused".into()));
+    assert_eq!(reason(through(dead, WITHIN).await), ("broken", "connect-refused".into()));
     for (answer, wanted) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ("passed", "ok")),
         ("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", ("passed", "")),
@@ -108,7 +108,7 @@ async fn each_thing_that_a_proxy_does_wrong_has_its_name() {
         ("", ("broken", "hung-up")),
         ("220 mail.example.com ESMTP\r\n", ("broken", "no-http")),
     ] {
-        let (kind, why) = reason(through(&says(answer).await, WITHIN).await);
+        let (kind, why) = reason(through(says(answer).await, WITHIN).await);
         assert_eq!((kind, why.as_str()), wanted, "{answer:?}");
     }
 }
@@ -120,8 +120,8 @@ async fn a_proxy_that_says_nothing_at_all_hangs_and_one_that_still_speaks_is_in_
         std::future::pending::<()>().await;
     })
     .await;
-    assert_eq!(reason(through(&silent, SHORT).await), ("broken", "hangs".into()));
-    assert_eq!(reason(network().connect(&silent, WITHIN).await).0, "passed");
+    assert_eq!(reason(through(silent, SHORT).await), ("broken", "hangs".into()));
+    assert_eq!(reason(network().connect(silent, WITHIN).await).0, "passed");
     let lost = listen(|mut stream| async move {
         if head(&mut stream).await.starts_with("GET / ") {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
@@ -130,7 +130,7 @@ async fn a_proxy_that_says_nothing_at_all_hangs_and_one_that_still_speaks_is_in_
         }
     })
     .await;
-    assert_eq!(reason(through(&lost, SHORT).await), ("doubtful", "no-answer".into()));
+    assert_eq!(reason(through(lost, SHORT).await), ("doubtful", "no-answer".into()));
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn no_more_is_read_than_is_needed_whatever_comes() {
         while stream.write_all(b"10\r\n0123456789abcdef\r\n").await.is_ok() {}
     })
     .await;
-    let Outcome::Passed(text) = through(&endless, WITHIN).await else { panic!() };
+    let Outcome::Passed(text) = through(endless, WITHIN).await else { panic!() };
     assert_eq!(text.len(), MOST_TEXT);
     let headers = listen(|mut stream| async move {
         head(&mut stream).await;
@@ -149,11 +149,11 @@ async fn no_more_is_read_than_is_needed_whatever_comes() {
         while stream.write_all(b"X-More: 0123456789abcdef0123456789abcdef\r\n").await.is_ok() {}
     })
     .await;
-    assert_eq!(reason(through(&headers, WITHIN).await).0, "broken");
+    assert_eq!(reason(through(headers, WITHIN).await).0, "broken");
 }
 
 /// A server with TLS on localhost.
-async fn secure(answer: &'static str) -> At {
+async fn secure(answer: &'static str) -> SocketAddr {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -176,7 +176,7 @@ async fn secure(answer: &'static str) -> At {
 }
 
 /// A proxy that opens tunnels.
-async fn tunnels() -> At {
+async fn tunnels() -> SocketAddr {
     listen(|mut stream| async move {
         let asked = head(&mut stream).await;
         let target =
@@ -191,15 +191,15 @@ async fn tunnels() -> At {
 #[tokio::test]
 async fn for_https_the_proxy_opens_a_tunnel_and_whom_it_leads_to_must_prove_its_name() {
     let server = secure("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
-    let (proxy, ok) = (tunnels().await, url(&format!("https://localhost:{}/ok", server.port)));
-    assert_eq!(reason(network().through(&proxy, &ok, WITHIN).await), ("passed", "ok".into()));
+    let (proxy, ok) = (tunnels().await, url(&format!("https://localhost:{}/ok", server.port())));
+    assert_eq!(reason(network().through(proxy, &ok, WITHIN).await), ("passed", "ok".into()));
     assert!(network().direct(&ok, WITHIN).await);
-    let other = url(&format!("https://127.0.0.1:{}/ok", server.port));
-    assert_eq!(reason(network().through(&proxy, &other, WITHIN).await), ("doubtful", "tls".into()));
+    let other = url(&format!("https://127.0.0.1:{}/ok", server.port()));
+    assert_eq!(reason(network().through(proxy, &other, WITHIN).await), ("doubtful", "tls".into()));
     assert!(!network().direct(&other, WITHIN).await);
     let refuses = says("HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\n\r\n").await;
     assert_eq!(
-        reason(network().through(&refuses, &ok, WITHIN).await),
+        reason(network().through(refuses, &ok, WITHIN).await),
         ("doubtful", "proxy-answered-503".into())
     );
 }
@@ -207,8 +207,8 @@ async fn for_https_the_proxy_opens_a_tunnel_and_whom_it_leads_to_must_prove_its_
 #[tokio::test]
 async fn a_server_that_is_at_fault_is_not_up_though_it_answers() {
     let server = secure("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n").await;
-    let (proxy, ok) = (tunnels().await, url(&format!("https://localhost:{}/ok", server.port)));
-    assert_eq!(reason(network().through(&proxy, &ok, WITHIN).await), ("url", "url-answered-500".into()));
+    let (proxy, ok) = (tunnels().await, url(&format!("https://localhost:{}/ok", server.port())));
+    assert_eq!(reason(network().through(proxy, &ok, WITHIN).await), ("url", "url-answered-500".into()));
     assert!(!network().direct(&ok, WITHIN).await);
     let plain = says("HTTP/1.1 200 {}\r\nContent-Length: 0\r\n\r\n").await;
     assert!(network().direct(&url(&format!("http://{plain}/x")), WITHIN).await);

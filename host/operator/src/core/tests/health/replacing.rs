@@ -122,3 +122,25 @@ async fn while_the_url_answers_nobody_not_even_one_is_replaced_that_was_blamed_b
     town.pass(MINUTE * 2).await;
     assert_eq!((1..=6).map(|port| town.status(port).incarnation).collect::<Vec<_>>(), [2, 1, 1, 1, 1, 1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn another_process_replaces_nothing_on_the_word_of_an_old_status() {
+    let mut town = Town::healthy(3, requests()).await;
+    town.replace_after(300);
+    town.breaks(1, Squid::Dead);
+    town.pass(MINUTE * 2).await;
+    assert_eq!(town.healthy_is(1), "False ConnectRefused");
+    town.halt();
+    town.mend(1);
+    town.pass(MINUTE * 60).await;
+    town.restart();
+    town.pass(MINUTE * 5).await;
+    assert_eq!((town.healthy_is(1), town.status(1).incarnation), ("True Passed".into(), 1));
+    town.breaks(2, Squid::Dead);
+    town.pass(MINUTE * 2).await;
+    town.halt();
+    town.pass(MINUTE * 60).await;
+    town.restart();
+    town.pass(MINUTE * 3).await;
+    assert_eq!(town.status(2).incarnation, 2, "it still failed");
+}

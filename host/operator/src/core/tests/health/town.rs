@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -27,9 +27,9 @@ use crate::{
         backoff::{Dice, Pace},
         clock::Clock,
         memory::MemoryStore,
-        probe::{At, Fault, Fleet, HealthConfig, Outcome, Probe, Teller, run},
+        probe::{Fault, Fleet, HealthConfig, Outcome, Probe, Teller, run},
         reconcile::{Reconciler, Setup},
-        store::{Notice, ProxyKey},
+        store::{Notice, ProxyKey, Store},
         tests::{
             provider::{Backend, Entries},
             world::INSTALLATION,
@@ -96,10 +96,10 @@ impl Net {
     }
 
     /// How the way to the proxy ends, if not well.
-    async fn reach(&self, at: &At, within: Duration) -> Option<Outcome> {
-        self.begin(at.port);
+    async fn reach(&self, at: SocketAddr, within: Duration) -> Option<Outcome> {
+        self.begin(at.port());
         sleep(Duration::from_millis(20)).await;
-        let squid = self.at().squids.get(&at.port).copied();
+        let squid = self.at().squids.get(&at.port()).copied();
         let fault = |reason: &str| Fault::new(reason, format!("{at} {reason}"));
         let outcome = match squid {
             None => None,
@@ -124,20 +124,20 @@ impl Net {
 
 #[async_trait]
 impl Probe for Net {
-    async fn connect(&self, at: &At, within: Duration) -> Outcome {
+    async fn connect(&self, at: SocketAddr, within: Duration) -> Outcome {
         match self.reach(at, within).await {
             Some(broken @ Outcome::Broken(_)) => broken,
             _ => Outcome::Passed(String::new()),
         }
     }
 
-    async fn through(&self, at: &At, url: &Uri, within: Duration) -> Outcome {
+    async fn through(&self, at: SocketAddr, url: &Uri, within: Duration) -> Outcome {
         if let Some(outcome) = self.reach(at, within).await {
             return outcome;
         }
         if *url == EGRESS_URL {
-            let own = || IpAddr::from([192, 0, 2, u8::try_from(at.port % 256).unwrap()]);
-            let seen = self.at().outside.get(&at.port).copied().unwrap_or_else(own);
+            let own = || IpAddr::from([192, 0, 2, u8::try_from(at.port() % 256).unwrap()]);
+            let seen = self.at().outside.get(&at.port()).copied().unwrap_or_else(own);
             return Outcome::Passed(format!("{seen}\n"));
         }
         let site = self.at().site;
@@ -258,6 +258,11 @@ impl Town {
         town
     }
 
+    /// The process ends.
+    pub fn halt(&mut self) {
+        self.process = None;
+    }
+
     /// Another process, without a memory.
     pub fn restart(&mut self) {
         self.process = None;
@@ -303,6 +308,15 @@ impl Town {
         if let Some((_, changes, _)) = &self.process {
             changes.try_send(Change::Due(key(port))).unwrap();
         }
+    }
+
+    /// Somebody takes its finalizer off, and it goes behind the operator's back.
+    pub async fn vanish(&self, port: u16) {
+        let record = self.store.peek(&key(port)).unwrap();
+        Store::set_finalizer(&*self.store, &record, false).await.unwrap();
+        self.store.request_delete(&key(port));
+        let (_, changes, _) = self.process.as_ref().unwrap();
+        changes.send(Change::Gone(key(port))).await.unwrap();
     }
 
     /// They are replaced when they stay unhealthy for so long.
