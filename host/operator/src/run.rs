@@ -3,11 +3,12 @@
 //! Each loop is a task. One that ends, ends the process: half an operator is worse than one that is started
 //! anew. A stop takes up nothing new and lets what is in flight end, for a while.
 
+mod lead;
+
 use std::{fmt::Debug, path::PathBuf, sync::Arc, time::Duration};
 
 use egress_capabilities::HomeCluster;
 use egress_runtime::{Runtime, RuntimeConfig, RuntimeError};
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ObjectReference};
 use kube::{
     Api, CustomResourceExt, Resource,
     api::ListParams,
@@ -17,9 +18,10 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::lead::{Lead, leased, tell_of_lead};
 use crate::{
     api::{ProviderHealth, Proxy},
     cluster::{CallError, Cluster, call},
@@ -27,16 +29,14 @@ use crate::{
     core::{
         backoff::{Dice, Pace},
         clock::SystemClock,
-        lease::{Elector, Leadership, Led, Proof, Terms},
+        lease::{Led, Terms},
         probe::{self, Fleet},
         reconcile::{Reconciler, Setup},
-        store::Notice,
     },
     entries::{Entries, Shared},
     events::Events,
     health,
     identity::{self, Identity, IdentityError},
-    kube_lease::{KubeLease, SinceBoot},
     kube_owners::KubeOwners,
     kube_store::KubeStore,
     modules::Modules,
@@ -204,52 +204,8 @@ pub struct Operator {
     lead: Lead,
 }
 
-/// Who says whether this process leads.
-struct Lead {
-    proof: Proof,
-    told: Leadership,
-    by: LeadBy,
-}
-
-enum LeadBy {
-    Lease(Box<Elector<KubeLease>>),
-    /// Nobody else is there. Its sender is kept so that the loops go on.
-    Itself(watch::Sender<Option<u32>>),
-}
-
-impl Lead {
-    fn new(cluster: &Cluster, lease: Option<&LeaseOptions>) -> Self {
-        let Some(LeaseOptions { namespace, name, terms }) = lease else {
-            metrics::gauge!("egress_leader").set(1.0);
-            let told = watch::Sender::new(Some(0));
-            return Self { proof: Proof::always(), told: told.subscribe(), by: LeadBy::Itself(told) };
-        };
-        metrics::gauge!("egress_leader").set(0.0);
-        let lease = KubeLease::new(cluster, namespace, name);
-        let elector = Elector::new(lease, terms.clone(), Arc::new(SinceBoot));
-        Self { proof: elector.proof(), told: elector.leadership(), by: LeadBy::Lease(Box::new(elector)) }
-    }
-
-    /// Holds the lease, and gives it back at the stop: after what is in flight has ended, or soon.
-    fn start(by: LeadBy, stop: CancellationToken, passes: CancellationToken) -> AbortOnDropHandle<()> {
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            match by {
-                LeadBy::Lease(mut elector) => {
-                    elector.run(&stop).await;
-                    let _ = tokio::time::timeout(HAND_OVER, passes.cancelled()).await;
-                    elector.release().await;
-                }
-                LeadBy::Itself(_told) => passes.cancelled().await,
-            }
-        }))
-    }
-}
-
 /// Between two looks at whether all components were loaded, at the start.
 const LOOK_FOR_LOADED: Duration = Duration::from_millis(100);
-
-/// How long what is in flight may go on writing at a stop, while somebody waits to take over.
-const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// Prepares an operator, and runs it until `stop` is cancelled.
 pub async fn run(options: Options, stop: CancellationToken) -> Result<(), OperatorError> {
@@ -483,32 +439,6 @@ where
 async fn served_everywhere(cluster: &Cluster) -> Result<(), OperatorError> {
     let api: Api<PartialObjectMeta<ProviderHealth>> = Api::all(cluster.client.clone());
     first(&api, ProviderHealth::crd_name()).await
-}
-
-/// A Lease that may not be read is never held, and nothing would say so but a log.
-async fn leased(cluster: &Cluster, lease: &LeaseOptions) -> Result<(), OperatorError> {
-    let LeaseOptions { namespace, name, .. } = lease;
-    let api: Api<Lease> = Api::namespaced(cluster.client.clone(), namespace);
-    match call(api.get_opt(name)).await {
-        Ok(_) => Ok(()),
-        Err(cause) => Err(OperatorError::Lease { namespace: namespace.clone(), name: name.clone(), cause }),
-    }
-}
-
-/// An Event at the Lease, as others tell it. Of a loss the next one tells, by leading.
-async fn tell_of_lead(cluster: &Cluster, lease: &LeaseOptions, events: &Events, mut told: Leadership) {
-    let api: Api<Lease> = Api::namespaced(cluster.client.clone(), &lease.namespace);
-    while told.wait_for(Option::is_some).await.is_ok() {
-        if let Ok(found) = call(api.get(&lease.name)).await {
-            let about = ObjectReference { resource_version: None, ..found.object_ref(&()) };
-            let message = format!("{} became leader", lease.terms.identity);
-            let notice = Notice { warning: false, reason: "LeaderElection".to_owned(), message };
-            events.publish(&about, "Lead", &notice).await;
-        }
-        if told.wait_for(Option::is_none).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// A kind without its CRD, or without a right, is found at the start and not by a silent watch.
