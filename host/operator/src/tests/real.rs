@@ -19,7 +19,9 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    api::{ActiveRevision, CloudInit, FINALIZER, KeyRef, Phase, Proxy, ProxySpec, ProxyStatus, crds},
+    api::{
+        ActiveRevision, CloudInit, FINALIZER, HealthCheck, KeyRef, Phase, Proxy, ProxySpec, ProxyStatus, crds,
+    },
     cluster::{Cluster, call},
     config::Settings,
     core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
@@ -93,6 +95,11 @@ async fn a_spec_that_makes_no_sense_is_refused_at_the_door() {
         let at = KeyRef { name: name.to_owned(), key: key.to_owned() };
         Some(CloudInit { secret_ref: Some(at), ..CloudInit::default() })
     };
+    let health = |change: fn(&mut HealthCheck)| {
+        let mut check = HealthCheck { period_seconds: Some(5), ..HealthCheck::default() };
+        change(&mut check);
+        ProxySpec { health_check: Some(check), ..spec() }
+    };
     for (bad, told) in [
         (ProxySpec { provider: "Upper".to_owned(), ..spec() }, "[a-z0-9-]{1,20}"),
         (ProxySpec { provider: "a".repeat(21), ..spec() }, "may not be more than 20"),
@@ -101,6 +108,9 @@ async fn a_spec_that_makes_no_sense_is_refused_at_the_door() {
         (ProxySpec { cloud_init: secret("a", "b/c"), ..spec() }, "a key matches"),
         (ProxySpec { cloud_init: Some(both), ..spec() }, "exactly one of inline"),
         (ProxySpec { cloud_init: Some(CloudInit::default()), ..spec() }, "exactly one of inline"),
+        (health(|check| check.period_seconds = Some(0)), "greater than or equal to 1"),
+        (health(|check| check.replace_after_seconds = Some(29)), "greater than or equal to 30"),
+        (health(|check| check.timeout_seconds = Some(9)), "timeoutSeconds must be at most periodSeconds"),
     ] {
         let answer = call(real.proxies().create(&PostParams::default(), &Proxy::new("web", bad))).await;
         let error = answer.unwrap_err();

@@ -283,6 +283,7 @@ async fn who_does_not_lead_asks_nobody() {
     town.leads.send_replace(None);
     town.pass(SECOND).await;
     let asked = town.net.at().asked.len();
+    assert!(!town.is_known(1), "nor counts what somebody else counts");
     town.breaks(1, Squid::Dead);
     town.pass(MINUTE * 10).await;
     assert_eq!((town.net.at().asked.len(), town.healthy_is(1)), (asked, "True Passed".into()));

@@ -1,7 +1,7 @@
 //! What stays unhealthy and is replaced, and what keeps it.
 
 use super::town::{MINUTE, SECOND, Site, Squid, Town, key, requests};
-use crate::api::Phase;
+use crate::{api::Phase, core::probe::HealthConfig};
 
 #[tokio::test(start_paused = true)]
 async fn what_stays_unhealthy_is_replaced_and_its_successor_is_judged_anew() {
@@ -125,22 +125,23 @@ async fn while_the_url_answers_nobody_not_even_one_is_replaced_that_was_blamed_b
 
 #[tokio::test(start_paused = true)]
 async fn another_process_replaces_nothing_on_the_word_of_an_old_status() {
-    let mut town = Town::healthy(3, requests()).await;
-    town.replace_after(300);
+    // Between two probes lie several looks of the reconciler.
+    let mut town = Town::healthy(3, HealthConfig { period_seconds: 120, ..requests() }).await;
+    town.replace_after(1800);
     town.breaks(1, Squid::Dead);
-    town.pass(MINUTE * 2).await;
+    town.pass(MINUTE * 10).await;
     assert_eq!(town.healthy_is(1), "False ConnectRefused");
     town.halt();
     town.mend(1);
     town.pass(MINUTE * 60).await;
     town.restart();
-    town.pass(MINUTE * 5).await;
+    town.pass(MINUTE * 10).await;
     assert_eq!((town.healthy_is(1), town.status(1).incarnation), ("True Passed".into(), 1));
     town.breaks(2, Squid::Dead);
-    town.pass(MINUTE * 2).await;
+    town.pass(MINUTE * 10).await;
     town.halt();
     town.pass(MINUTE * 60).await;
     town.restart();
-    town.pass(MINUTE * 3).await;
+    town.pass(MINUTE * 10).await;
     assert_eq!(town.status(2).incarnation, 2, "it still failed");
 }

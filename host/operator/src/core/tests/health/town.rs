@@ -200,6 +200,7 @@ pub struct Town {
     pub entries: Entries,
     pub net: Net,
     pub leads: watch::Sender<Option<u32>>,
+    fleet: Arc<Fleet>,
     began: Instant,
     ports: Vec<u16>,
     told: Arc<Mutex<Vec<String>>>,
@@ -236,6 +237,7 @@ impl Town {
             entries,
             net: Net::default(),
             leads: watch::Sender::new(Some(1)),
+            fleet: Arc::new(Fleet::new(Dice::seeded(2))),
             began: Instant::now(),
             ports,
             told: Arc::default(),
@@ -258,6 +260,12 @@ impl Town {
         town
     }
 
+    /// Whether this process knows anything of it.
+    pub fn is_known(&self, port: u16) -> bool {
+        let record = self.store.peek(&key(port)).unwrap();
+        self.fleet.report(&record.key, &record.uid).is_some()
+    }
+
     /// The process ends.
     pub fn halt(&mut self) {
         self.process = None;
@@ -266,7 +274,8 @@ impl Town {
     /// Another process, without a memory.
     pub fn restart(&mut self) {
         self.process = None;
-        let fleet = Arc::new(Fleet::new(Dice::seeded(2)));
+        self.fleet = Arc::new(Fleet::new(Dice::seeded(2)));
+        let fleet = self.fleet.clone();
         let setup = Setup {
             installation: Installation::new(INSTALLATION),
             pace: Pace::default(),
