@@ -325,6 +325,9 @@ pub struct ProviderHealthStatus {
     /// The revision that the source offers, whether it is active, held back or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<String>,
+    /// How the active revision looked beside the one before it, where it did not look the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// The last candidate that was refused, until one is taken up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusalStatus>,
@@ -368,18 +371,34 @@ pub struct ActiveRevision {
     pub since: Option<Time>,
 }
 
+/// A revision beside the one that was active before it.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowStatus {
+    /// The revision that was looked at.
+    pub revision: String,
+    /// The one before it.
+    pub against: String,
+    /// What it sees worse, each with its path; taken up nevertheless, since the entry says `shadow: warn`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+    /// What is different and no worse: places that came or went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
 /// A candidate that was refused.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusalStatus {
-    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure` or `check`; `entry` when the entry itself
+    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure`, `check` or `shadow`; `entry` when the entry itself
     /// can't be read.
     pub stage: String,
     /// Stable.
     pub reason: String,
     /// The thing, the cause, the way out.
     pub message: String,
-    /// What `configure` found, each with its path.
+    /// What `configure` found, or what `shadow` saw worse than the active revision does, each with its path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// The candidate's digest, where it got so far.

@@ -319,6 +319,7 @@ fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -
         active: view.active.as_ref().map(|(active, _)| active.clone()).or(was_active),
         history: view.history.clone(),
         offered: view.offered.clone(),
+        shadow: view.shadow.clone(),
         refusal: view.refusal.clone(),
         collector: view.collector.clone(),
         places,

@@ -31,15 +31,29 @@ impl EntryLoop {
         let about = about(&revision, source);
         let since = self.before.take().filter(|before| before.revision == id).and_then(|before| before.since);
         let about = ActiveRevision { since: since.or(about.since), ..about };
+        let compared = view::shadow(&revision);
+        let less = compared.as_ref().filter(|compared| !compared.differences.is_empty());
+        let less = less.map(|shadow| {
+            format!("; it sees less than revision {}: {}", shadow.against, shadow.differences.join("; "))
+        });
         let notice = Notice {
-            warning: false,
+            warning: less.is_some(),
             reason: "Activated".to_owned(),
             message: format!(
-                "{} {} from {} is active as revision {id}",
-                about.name, about.version, about.source
+                "{} {} from {} is active as revision {id}{}",
+                about.name,
+                about.version,
+                about.source,
+                less.unwrap_or_default()
             ),
         };
-        self.outlets.view.send_modify(|view| view.active = Some((about.clone(), revision)));
+        self.outlets.view.send_modify(|view| {
+            // What the last process found of the same one still holds.
+            if compared.is_some() || view.shadow.as_ref().is_some_and(|shadow| shadow.revision != id) {
+                view.shadow = compared;
+            }
+            view.active = Some((about.clone(), revision));
+        });
         self.unkept = Some((about, settings, module));
         // Its listener is gone only when the process ends.
         let _ = self.outlets.changes.send(entry).await;

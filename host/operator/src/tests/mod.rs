@@ -6,4 +6,6 @@ mod entries;
 mod identity;
 mod keeping;
 mod naming;
+mod process;
 mod real;
+mod shadow;
