@@ -57,6 +57,10 @@ pub enum ProviderCommand {
     History(history::History),
     /// Run an earlier revision of an entry again
     Rollback(history::Rollback),
+    /// Keep an entry at a revision, whatever its source offers
+    Hold(history::Hold),
+    /// End the hold of an entry
+    Resume(history::Resume),
 }
 
 pub fn run(command: ProviderCommand) -> Result<(), Failure> {
@@ -74,6 +78,8 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
         ProviderCommand::ConfigMap(command) => command.run(),
         ProviderCommand::History(command) => command.run(),
         ProviderCommand::Rollback(command) => command.run(),
+        ProviderCommand::Hold(command) => command.run(),
+        ProviderCommand::Resume(command) => command.run(),
     }
 }
 

@@ -295,12 +295,12 @@ pub struct Failure {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderHealthSpec {
-    /// Keeps the entry on an earlier revision, until its source changes to something new.
+    /// Keeps the entry on one revision: until its source changes to something new, or until it is taken away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
 }
 
-/// A rollback that lasts.
+/// A revision that stays, whatever the source offers.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
@@ -308,8 +308,11 @@ pub struct Hold {
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(validation = ("self.matches('^[0-9a-f]+$')", "a revision is written in hexadecimal digits, as status.history shows it"))]
     pub revision: String,
-    /// The revision that the source offered when the hold was set: it ends when that changes.
-    pub instead_of: String,
+    /// The revision that the source offered when the hold was set: it ends when that changes. Without, it stands
+    /// until somebody takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("self.matches('^[0-9a-f]{0,64}$')", "a revision is written in hexadecimal digits, as status.offered shows it"))]
+    pub instead_of: Option<String>,
 }
 
 /// What the operator saw.
@@ -478,6 +481,7 @@ mod tests {
             rule(&at["key"]);
         }
         rule(&schema(ProviderHealth::crd())["hold"]["properties"]["revision"]);
+        rule(&schema(ProviderHealth::crd())["hold"]["properties"]["insteadOf"]);
     }
 
     #[test]

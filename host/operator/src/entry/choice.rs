@@ -14,7 +14,9 @@ pub(super) enum Choice {
 pub(super) fn choose(offered: &str, hold: Option<&Hold>) -> Choice {
     match hold {
         None => Choice::Offered,
-        Some(hold) if hold.instead_of == offered => Choice::Held(hold.revision.clone()),
+        Some(hold) if hold.instead_of.as_ref().is_none_or(|instead_of| instead_of == offered) => {
+            Choice::Held(hold.revision.clone())
+        }
         Some(_) => Choice::Over,
     }
 }
@@ -24,7 +26,7 @@ mod tests {
     use super::*;
 
     fn hold() -> Hold {
-        Hold { revision: "old".to_owned(), instead_of: "bad".to_owned() }
+        Hold { revision: "old".to_owned(), instead_of: Some("bad".to_owned()) }
     }
 
     #[test]
@@ -33,5 +35,13 @@ mod tests {
         assert_eq!(choose("bad", Some(&hold())), Choice::Held("old".to_owned()));
         assert_eq!(choose("mended", Some(&hold())), Choice::Over);
         assert_eq!(choose("old", Some(&hold())), Choice::Over);
+    }
+
+    #[test]
+    fn a_hold_by_hand_lasts_whatever_the_source_offers() {
+        let hold = Hold { instead_of: None, ..hold() };
+        for offered in ["bad", "mended", "old"] {
+            assert_eq!(choose(offered, Some(&hold)), Choice::Held("old".to_owned()));
+        }
     }
 }

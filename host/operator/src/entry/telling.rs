@@ -94,7 +94,8 @@ impl EntryLoop {
     pub(super) async fn hold_is_over(&mut self, hold: Hold, offered: &str) {
         let message = format!(
             "the hold on revision {} is over: the source offers revision {offered}, no longer {}",
-            hold.revision, hold.instead_of
+            hold.revision,
+            hold.instead_of.as_deref().unwrap_or_default()
         );
         self.tell(Notice { warning: false, reason: "HoldOver".to_owned(), message }).await;
         let _ = self.outlets.holds_over.send(hold).await;

@@ -144,6 +144,47 @@ async fn a_rollback_lasts_over_a_start_and_until_the_source_offers_something_new
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hold_by_hand_lasts_over_a_start_and_on_another_replica_until_it_is_resumed() {
+    let world = World::new("hold");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    let client = || world.api.client();
+    let hold = rollback::hold_on(client(), "system", &entry(), None).await.unwrap();
+    assert_eq!((hold.revision.as_str(), hold.instead_of), (one.as_str(), None));
+    process.see_hold();
+    // Another one knows it from its start, and both pass over two offers.
+    let replica = world.start();
+    replica.leads.send_replace(None);
+    for image in ["two", "three"] {
+        for process in [&process, &replica] {
+            process.apply(&text("a.wasm", image));
+            process.shows(|health| health["status"]["offered"] != one.as_str()).await;
+            process.shows(|_| process.active().is_some()).await;
+            assert_eq!(process.active().as_ref(), Some(&one));
+        }
+    }
+    drop((process, replica));
+
+    let process = world.start();
+    process.apply(&text("a.wasm", "four"));
+    process.shows(|_| process.active().is_some()).await;
+    assert_eq!(process.active().as_ref(), Some(&one), "a start never ran another");
+    let past = rollback::history(client(), "system", &entry()).await.unwrap();
+    assert!(past[0].about.revision == one && past[0].held && past[0].until_resumed);
+
+    let ended = rollback::resume(client(), "system", &entry()).await.unwrap();
+    assert_eq!(ended.unwrap().revision, one);
+    process.see_hold();
+    let four = process.active_after(Some(&one)).await;
+    assert_ne!(four, one);
+    assert_eq!(rollback::resume(client(), "system", &entry()).await.unwrap(), None);
+    let missing = rollback::hold_on(client(), "system", &entry(), Some("ffff")).await.unwrap_err();
+    assert!(missing.to_string().contains("has no revision ffff"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_waits_to_lead_has_loaded_and_writes_nothing_before_he_leads() {
     let world = World::new("standby");
     let process = world.start();
