@@ -26,6 +26,8 @@ pub const FINALIZER: &str = "egressproxies.dev/instance";
 /// On a Proxy: any new value frees it from a permanent failure.
 pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
 
+/// On a Proxy that is being deleted, with the value `true`: it goes, and its instance stays where it is.
+pub const ABANDON_ANNOTATION: &str = "egressproxies.dev/abandon";
 /// On a ProviderHealth: the sweep of the collector whose instances may go, although they are many.
 pub const COLLECT_ANNOTATION: &str = "egressproxies.dev/collect";
 

@@ -49,7 +49,9 @@ pub enum Asked {
     Entry(Box<Result<EntryConfig, InvalidEntry>>),
     /// There is no ConfigMap, and the last process showed the entry: what ran goes on.
     Unlisted,
-    /// It stands there no longer. (The end of a process looks otherwise: the channel closes.)
+    /// It stands there no longer, and is needed to delete what it made.
+    Leaving,
+    /// Nobody needs it any more. (The end of a process looks otherwise: the channel closes.)
     Removed,
 }
 
@@ -202,6 +204,7 @@ impl EntryLoop {
         let config = match asked {
             Asked::Removed => return Pass::Removed,
             Asked::Unlisted => return self.fall_back(hold.as_ref()).await,
+            Asked::Leaving => return self.leave(hold.as_ref()).await,
             Asked::Entry(read) => match *read {
                 Ok(config) => config,
                 Err(invalid) => {
@@ -333,6 +336,20 @@ impl EntryLoop {
             }
         }
         Pass::Settled
+    }
+
+    /// On the last revision that there was: there is no source any more.
+    async fn leave(&mut self, hold: Option<&Hold>) -> Pass {
+        self.source = None;
+        self.outlets.view.send_if_modified(|view| view.offered.take().is_some());
+        self.offered = None;
+        match (self.fall_back(hold).await, self.slot.active()) {
+            (pass, Some(_)) => pass,
+            (_, None) => {
+                self.fell_back = false;
+                Pass::Again(RECHECK)
+            }
+        }
     }
 
     /// Or everything that is wrong with the grants.

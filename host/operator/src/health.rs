@@ -359,11 +359,12 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
 }
 
 fn listed(view: &View, before: &[Condition]) -> Condition {
-    match &view.missing {
-        None => {
+    match (&view.missing, &view.left) {
+        (None, Some(left)) => condition("Listed", (Truth::False, "EntryRemoved"), left, before),
+        (None, None) => {
             condition("Listed", (Truth::True, "Listed"), "the providers ConfigMap has this entry", before)
         }
-        Some(config_map) => {
+        (Some(config_map), _) => {
             let message = format!("there is no ConfigMap {config_map}: {MISSING}");
             condition("Listed", (Truth::False, "ProvidersMissing"), &message, before)
         }

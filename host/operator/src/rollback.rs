@@ -169,7 +169,10 @@ pub async fn resume(
     Ok(Some(hold))
 }
 
-/// Unless somebody changed the object meanwhile.
+/// How often a hold is tried again that a write of the status came before.
+const TRIES: usize = 10;
+
+/// Unless somebody changed the hold meanwhile.
 async fn put(
     client: Client,
     entry: &EntryName,
@@ -178,13 +181,24 @@ async fn put(
 ) -> Result<(), RollbackError> {
     // A merge keeps what is not named: a hold without an end says so.
     let hold = hold.map(|hold| json!({ "revision": hold.revision, "insteadOf": hold.instead_of }));
-    let patch = Patch::Merge(json!({
-        "metadata": { "resourceVersion": seen.resource_version() },
-        "spec": { "hold": hold },
-    }));
     let api: Api<ProviderHealth> = Api::all(client);
-    let patched = call(api.patch(entry.as_str(), &PatchParams::default(), &patch)).await;
-    patched.map(drop).map_err(|cause| RollbackError::Call { entry: entry.clone(), cause })
+    let failed = |cause| RollbackError::Call { entry: entry.clone(), cause };
+    let mut version = seen.resource_version();
+    for tried in 1.. {
+        let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "hold": hold } });
+        let patched = call(api.patch(entry.as_str(), &PatchParams::default(), &Patch::Merge(patch))).await;
+        let cause = match patched {
+            Ok(_) => break,
+            Err(cause) if cause.is_conflict() && tried < TRIES => cause,
+            Err(cause) => return Err(failed(cause)),
+        };
+        let newer = call(api.get(entry.as_str())).await.map_err(failed)?;
+        if newer.spec.hold != seen.spec.hold {
+            return Err(failed(cause));
+        }
+        version = newer.resource_version();
+    }
+    Ok(())
 }
 
 async fn look(

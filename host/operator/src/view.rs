@@ -38,6 +38,8 @@ pub struct View {
     pub settled: bool,
     /// The entry is no longer in the ConfigMap.
     pub removed: bool,
+    /// What is told of an entry that was removed and is still needed.
+    pub left: Option<String>,
     /// The providers ConfigMap, while there is none.
     pub missing: Option<String>,
 }

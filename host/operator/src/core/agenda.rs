@@ -20,6 +20,7 @@ pub struct Occasion {
     generation: i64,
     deleting: bool,
     retry: Option<String>,
+    abandon: bool,
     revisions: Vec<Option<(String, bool)>>,
 }
 
@@ -31,6 +32,7 @@ impl Occasion {
             generation: record.generation,
             deleting: record.deleting,
             retry: record.retry.clone(),
+            abandon: record.abandon,
             revisions,
         }
     }

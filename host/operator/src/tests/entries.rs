@@ -230,7 +230,7 @@ async fn a_removed_entry_is_no_longer_shown_and_still_serves_what_it_made() {
     process.apply(&text("a.wasm", "one"));
     let one = process.active_after(None).await;
     process.entries.apply(read_entries([]));
-    process.shows(Value::is_null).await;
+    process.beside(process.entries.take_over(), process.shows(Value::is_null)).await;
     let active = process.entries.active(ENTRY).unwrap();
     assert!(!active.listed && active.revision == one);
     process.apply(&text("a.wasm", "two"));
@@ -286,7 +286,7 @@ async fn without_a_providers_config_map_what_ran_goes_on_before_and_after_a_rest
     process.active_after(Some(&one)).await;
     process.shows(|health| listed(health, "True")).await;
     process.entries.apply(read_entries([]));
-    process.shows(Value::is_null).await;
+    process.beside(process.entries.take_over(), process.shows(Value::is_null)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

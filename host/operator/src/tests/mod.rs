@@ -5,6 +5,7 @@ pub mod double;
 mod entries;
 mod identity;
 mod keeping;
+mod leaving;
 mod naming;
 mod process;
 mod real;

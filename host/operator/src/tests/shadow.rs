@@ -135,6 +135,7 @@ async fn an_entry_that_only_wants_to_be_warned_takes_it_up_and_shows_it_also_aft
 async fn a_component_is_tried_beside_what_runs_before_it_stands_in_the_cluster() {
     let (world, process, first) = running("trial").await;
     process.kept(1).await;
+    drop(process);
     let writes = || ["POST", "PUT", "PATCH", "DELETE"].map(|method| world.api.count(method, ""));
     let before = writes();
     let hash = Installation::new("installation").hash().to_owned();
