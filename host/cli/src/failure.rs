@@ -7,7 +7,9 @@ use std::{
 };
 
 use egress_contract::{EntryName, Fault};
-use egress_operator::{OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError};
+use egress_operator::{
+    OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError, trial::TrialError,
+};
 use egress_runtime::{Refusal, RuntimeError};
 use provider_encode::EncodeError;
 
@@ -69,6 +71,9 @@ pub enum Failure {
     /// What collectors found can't be read or confirmed.
     #[error(transparent)]
     Orphans(#[from] OrphansError),
+    /// A component can't be compared with what runs.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
     /// A component did not pass.
     #[error("{}: refused at the stage {}: {}", .path.display(), .refusal.stage, .refusal.message)]
     Refused { path: PathBuf, refusal: Refusal },
@@ -117,6 +122,7 @@ impl Failure {
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
             Self::Orphans(error) if error.is_unreachable() => UNREACHABLE,
+            Self::Trial(error) if error.is_unreachable() => UNREACHABLE,
             Self::Read { .. }
             | Self::Write { .. }
             | Self::Recording { .. }
@@ -128,7 +134,8 @@ impl Failure {
             | Self::Runtime(_)
             | Self::Operator(_)
             | Self::Rollback(_)
-            | Self::Orphans(_) => 1,
+            | Self::Orphans(_)
+            | Self::Trial(_) => 1,
             Self::Compile(error) => error.exit_code(),
             Self::Refused { .. } | Self::Entry { .. } | Self::Grants { .. } | Self::TooLarge { .. } => {
                 REFUSED

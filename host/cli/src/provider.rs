@@ -12,6 +12,7 @@ mod life;
 mod new;
 mod nothing;
 mod replay;
+mod shadow;
 mod test;
 mod validate;
 mod world;
@@ -47,6 +48,8 @@ pub enum ProviderCommand {
     Bench(bench::Bench),
     /// Compare two components: what they ask for, and what they do
     Diff(diff::Diff),
+    /// Compare what a component sees with what an entry sees that runs
+    Shadow(shadow::Shadow),
     /// Write the ConfigMap that carries a component into a cluster
     #[command(name = "configmap")]
     ConfigMap(configmap::ConfigMapCommand),
@@ -54,6 +57,10 @@ pub enum ProviderCommand {
     History(history::History),
     /// Run an earlier revision of an entry again
     Rollback(history::Rollback),
+    /// Keep an entry at a revision, whatever its source offers
+    Hold(history::Hold),
+    /// End the hold of an entry
+    Resume(history::Resume),
 }
 
 pub fn run(command: ProviderCommand) -> Result<(), Failure> {
@@ -67,9 +74,12 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
         ProviderCommand::Replay(command) => command.run(),
         ProviderCommand::Bench(command) => command.run(),
         ProviderCommand::Diff(command) => command.run(),
+        ProviderCommand::Shadow(command) => command.run(),
         ProviderCommand::ConfigMap(command) => command.run(),
         ProviderCommand::History(command) => command.run(),
         ProviderCommand::Rollback(command) => command.run(),
+        ProviderCommand::Hold(command) => command.run(),
+        ProviderCommand::Resume(command) => command.run(),
     }
 }
 

@@ -28,6 +28,8 @@ pub const FINALIZER: &str = "egressproxies.dev/instance";
 /// On a Proxy: any new value frees it from a permanent failure.
 pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
 
+/// On a Proxy that is being deleted, with the value `true`: it goes, and its instance stays where it is.
+pub const ABANDON_ANNOTATION: &str = "egressproxies.dev/abandon";
 /// On a ProviderHealth: the sweep of the collector whose instances may go, although they are many.
 pub const COLLECT_ANNOTATION: &str = "egressproxies.dev/collect";
 
@@ -309,12 +311,12 @@ pub struct Failure {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderHealthSpec {
-    /// Keeps the entry on an earlier revision, until its source changes to something new.
+    /// Keeps the entry on one revision: until its source changes to something new, or until it is taken away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
 }
 
-/// A rollback that lasts.
+/// A revision that stays, whatever the source offers.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
@@ -322,8 +324,11 @@ pub struct Hold {
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(validation = ("self.matches('^[0-9a-f]+$')", "a revision is written in hexadecimal digits, as status.history shows it"))]
     pub revision: String,
-    /// The revision that the source offered when the hold was set: it ends when that changes.
-    pub instead_of: String,
+    /// The revision that the source offered when the hold was set: it ends when that changes. Without, it stands
+    /// until somebody takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("self.matches('^[0-9a-f]{0,64}$')", "a revision is written in hexadecimal digits, as status.offered shows it"))]
+    pub instead_of: Option<String>,
 }
 
 /// What the operator saw.
@@ -339,6 +344,9 @@ pub struct ProviderHealthStatus {
     /// The revision that the source offers, whether it is active, held back or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<String>,
+    /// How the active revision looked beside the one before it, where it did not look the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// The last candidate that was refused, until one is taken up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusalStatus>,
@@ -382,18 +390,34 @@ pub struct ActiveRevision {
     pub since: Option<Time>,
 }
 
+/// A revision beside the one that was active before it.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ShadowStatus {
+    /// The revision that was looked at.
+    pub revision: String,
+    /// The one before it.
+    pub against: String,
+    /// What it sees worse, each with its path; taken up nevertheless, since the entry says `shadow: warn`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<String>,
+    /// What is different and no worse: places that came or went.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
 /// A candidate that was refused.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusalStatus {
-    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure` or `check`; `entry` when the entry itself
+    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure`, `check` or `shadow`; `entry` when the entry itself
     /// can't be read.
     pub stage: String,
     /// Stable.
     pub reason: String,
     /// The thing, the cause, the way out.
     pub message: String,
-    /// What `configure` found, each with its path.
+    /// What `configure` found, or what `shadow` saw worse than the active revision does, each with its path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// The candidate's digest, where it got so far.
@@ -473,6 +497,7 @@ mod tests {
             rule(&at["key"]);
         }
         rule(&schema(ProviderHealth::crd())["hold"]["properties"]["revision"]);
+        rule(&schema(ProviderHealth::crd())["hold"]["properties"]["insteadOf"]);
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl<O: Owners> Collecting<O> {
             let listed = match &*self.inlets.asked.borrow_and_update() {
                 Asked::Removed => return None,
                 // How it is to be collected stands in the ConfigMap.
-                Asked::Unlisted => false,
+                Asked::Unlisted | Asked::Leaving => false,
                 Asked::Entry(read) => {
                     // One that can't be read is collected as before.
                     if let Ok(entry) = read.as_ref() {

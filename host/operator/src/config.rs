@@ -3,7 +3,9 @@
 //! A fault in one entry harms only that entry, and all its faults are told at once, each with its path:
 //! whoever mends one at a time at night meets the next one only after the next reload.
 
+mod faults;
 mod health;
+mod swap;
 
 use std::{
     collections::BTreeMap,
@@ -13,9 +15,11 @@ use std::{
 use egress_capabilities::KubernetesGrant;
 use egress_contract::{EntryName, Fault, Mark};
 use egress_runtime::{Digest, Limits};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::faults::Faults;
+pub use self::swap::SwapConfig;
 use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
 
 /// One entry.
@@ -31,6 +35,8 @@ pub struct EntryConfig {
     pub replace: ReplaceConfig,
     /// How Proxies are probed, if they are.
     pub health: Option<HealthConfig>,
+    /// How something new is taken up.
+    pub swap: SwapConfig,
     /// What stays the same when an earlier revision runs again.
     pub settings: Settings,
 }
@@ -166,7 +172,8 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     let Value::Object(mut fields) = document else {
         faults.add(
             "",
-            "must be a mapping with module, and where needed config, grants, limits, collect, replace, health, legacyMarks",
+            "must be a mapping with module, and where needed config, grants, limits, collect, replace, health, shadow, \
+             legacyMarks",
         );
         return None;
     };
@@ -198,15 +205,24 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         }
     }
     let health = health::read(&mut fields, faults);
+    let swap = swap::read(&mut fields, faults);
     for unknown in fields.keys() {
         faults.add(
             unknown,
-            "is not known; an entry has module, config, grants, limits, collect, replace, health and legacyMarks",
+            "is not known; an entry has module, config, grants, limits, collect, replace, health, shadow and legacyMarks",
         );
     }
     let (module, pinned) = module?;
     let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
-    Some(EntryConfig { module, pinned, collect: collect?, replace: replace?, health: health?, settings })
+    Some(EntryConfig {
+        module,
+        pinned,
+        collect: collect?,
+        replace: replace?,
+        health: health?,
+        swap: swap?,
+        settings,
+    })
 }
 
 #[derive(Default, Deserialize)]
@@ -294,45 +310,10 @@ fn empty_object() -> Value {
     Value::Object(Map::new())
 }
 
-#[derive(Default)]
-struct Faults(Vec<Fault>);
-
-impl Faults {
-    fn add(&mut self, path: &str, message: impl ToString) {
-        self.0.push(Fault { path: path.to_owned(), message: message.to_string() });
-    }
-
-    /// Faults whose paths begin below `path`.
-    fn extend(&mut self, path: &str, faults: Vec<Fault>) {
-        for fault in faults {
-            let below =
-                if fault.path.is_empty() { path.to_owned() } else { format!("{path}.{}", fault.path) };
-            self.add(&below, fault.message);
-        }
-    }
-
-    /// The value's reading, its default where it is left out, or none and a fault.
-    fn read<T: DeserializeOwned + Default>(&mut self, path: &str, value: Option<Value>) -> Option<T> {
-        let value = match value {
-            None | Some(Value::Null) => return Some(T::default()),
-            Some(value) => value,
-        };
-        match serde_path_to_error::deserialize(value) {
-            Ok(read) => Some(read),
-            Err(error) => {
-                let below = match error.path().to_string() {
-                    at if at == "." => path.to_owned(),
-                    at => format!("{path}.{at}"),
-                };
-                self.add(&below, error.into_inner());
-                None
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use egress_runtime::Shadow;
+
     use super::*;
 
     fn entry() -> EntryName {
@@ -440,6 +421,16 @@ extra: 1
             faults(text)
         );
         assert!(faults("module: {file: a}\ngrants: {http: {}}")[0].starts_with("grants.http: "));
+    }
+
+    #[test]
+    fn an_entry_says_what_becomes_of_what_sees_less() {
+        let shadow = |text: &str| {
+            read_entry(&entry(), &format!("module: {{file: a}}\n{text}")).map(|read| read.swap.shadow)
+        };
+        assert_eq!((shadow(""), shadow("shadow: refuse")), (Ok(Shadow::Refuse), Ok(Shadow::Refuse)));
+        assert_eq!(shadow("shadow: warn"), Ok(Shadow::Warn));
+        assert!(shadow("shadow: never").unwrap_err().message.contains("shadow: unknown variant `never`"));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! All provider entries: who runs, and who is asked.
 //!
-//! An entry that is removed keeps its slot: what it made is still to be looked at and deleted.
+//! An entry that is removed stays, delete-only, while Proxies have instances of it ([`leaving`]).
 //!
-//! A ProviderHealth outlives its process. One of an entry that was removed meanwhile goes at the next start;
-//! while there is no providers ConfigMap at all, it is the only word on its entry, which goes on from there.
+//! A ProviderHealth outlives its process. While there is no providers ConfigMap at all, it is the only word on its entry, which goes on from there.
+
+mod leaving;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -17,14 +18,13 @@ use std::{
 use egress_capabilities::HomeCluster;
 use egress_contract::{EntryName, Installation};
 use egress_runtime::{Runtime, Slot};
-use kube::ResourceExt;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{error, warn};
 
 use crate::{
     api::Hold,
-    cluster::{CallError, Cluster},
+    cluster::Cluster,
     collecting::{self, Collecting},
     config::ProviderEntries,
     core::{
@@ -78,6 +78,8 @@ pub struct Entries {
     listed: AtomicBool,
     /// Whether there is one, once that is known.
     there: watch::Sender<Option<bool>>,
+    /// Told when entries may have been removed.
+    removed: watch::Sender<u64>,
 }
 
 struct Known {
@@ -102,7 +104,16 @@ impl Entries {
             known: RwLock::default(),
             listed: AtomicBool::new(false),
             there: watch::Sender::new(None),
+            removed: watch::Sender::new(0),
         }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Known>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on, an entry that is not known does not exist.
@@ -118,7 +129,7 @@ impl Entries {
                 message, "a key of the providers ConfigMap names no entry"
             );
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         put(&self.there, Some(true));
         for entry in known.values() {
             entry.show_missing(None);
@@ -130,76 +141,45 @@ impl Entries {
             let now = match before {
                 Some(running) if !running.is_removed() => {
                     running.ask(asked);
+                    running.show_left(None);
                     running
                 }
                 removed => self.start(&entry, asked, removed),
             };
             known.insert(entry.to_string(), now);
         }
-        for (_, gone) in known.iter().filter(|(entry, _)| !listed.contains(*entry)) {
-            gone.ask(Asked::Removed);
+        for (_, gone) in known.iter().filter(|(entry, gone)| !listed.contains(*entry) && !gone.is_removed()) {
+            // Whether anybody still needs it, the Proxies say.
+            gone.ask(Asked::Leaving);
+            gone.show_left(Some(format!("ConfigMap {} has this entry no longer", self.shared.config_map)));
         }
+        self.removed.send_modify(|times| *times = times.wrapping_add(1));
     }
 
     /// Whether every entry's first pass has ended, and with it the loading of its component.
     pub fn loaded(&self) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         known.values().all(|entry| entry.is_removed() || entry.view.borrow().settled)
     }
 
     /// There is no providers ConfigMap: that is no word on any entry.
     pub fn missing(&self) {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         put(&self.there, Some(false));
         for entry in known.values() {
             entry.show_missing(Some(&self.shared.config_map));
         }
     }
 
-    /// Sees to what the last process showed and this one does not know. Ends never.
-    pub async fn take_over(&self) {
-        let (mut there, mut leadership) = (self.there.subscribe(), self.shared.leadership.clone());
-        loop {
-            let (state, term) = (*there.borrow_and_update(), *leadership.borrow_and_update());
-            let done = match state {
-                Some(there) => self.take_over_once(there, term.is_some()).await,
-                None => Ok(()),
-            };
-            if let Err(error) = &done {
-                warn!(%error, "ProviderHealths of entries that are not known stay as they are for now");
-            }
-            tokio::select! {
-                // The sender is `self`.
-                _ = there.changed() => {}
-                Ok(()) = leadership.changed() => {}
-                () = tokio::time::sleep(READ_AGAIN), if done.is_err() => {}
-            }
-        }
-    }
-
-    async fn take_over_once(&self, there: bool, leads: bool) -> Result<(), CallError> {
-        for left in health::left_behind(&self.shared.cluster).await? {
-            // One that can't be an entry's is nobody's.
-            let entry: Option<EntryName> = left.name_any().parse().ok();
-            match (entry, there) {
-                (Some(entry), false) => self.go_on(&entry),
-                (Some(entry), true) if self.knows(&entry) => {}
-                (_, true) if leads => health::retire(&self.shared.cluster, &left).await?,
-                (_, true) | (None, false) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether it stands in the ConfigMap, as far as that is known.
+    /// Whether it stands in the ConfigMap, or is still needed.
     fn knows(&self, entry: &EntryName) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         known.get(entry.as_str()).is_some_and(|known| !known.is_removed())
     }
 
     /// As before a restart: without a ConfigMap, what ran goes on.
     fn go_on(&self, entry: &EntryName) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         if *self.there.borrow() == Some(false) && !known.contains_key(entry.as_str()) {
             let started = self.start(entry, Asked::Unlisted, None);
             started.show_missing(Some(&self.shared.config_map));
@@ -209,7 +189,7 @@ impl Entries {
 
     /// Takes up what stands in a ProviderHealth.
     pub fn see(&self, seen: Seen) {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         match seen {
             Seen::Asked(entry, hold, confirmed) => {
                 if let Some(known) = known.get(&entry) {
@@ -275,8 +255,8 @@ impl Known {
         *self.asked.borrow() == Asked::Removed
     }
 
-    fn ask(&self, asked: Asked) {
-        put(&self.asked, asked);
+    fn is_listed(&self) -> bool {
+        matches!(*self.asked.borrow(), Asked::Entry(_) | Asked::Unlisted)
     }
 
     fn show_missing(&self, config_map: Option<&String>) {
@@ -334,7 +314,9 @@ impl Run {
         }
         let status = before.as_ref().and_then(|before| before.status.clone()).unwrap_or_default();
         let ran = status.active.clone();
-        view.send_modify(|view| *view = View { missing: view.missing.take(), ..View::from_before(status) });
+        view.send_modify(|view| {
+            *view = View { missing: view.missing.take(), left: view.left.take(), ..View::from_before(status) }
+        });
 
         let (notices, notices_out) = mpsc::channel(16);
         let (holds_over, holds_over_out) = mpsc::channel(4);
@@ -367,7 +349,7 @@ impl Run {
 
 impl Providers for Entries {
     fn active(&self, entry: &str) -> Result<ActiveProvider, Inactive> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         let missing = || {
             let config_map = &self.shared.config_map;
             Inactive::Missing(format!(
@@ -377,12 +359,12 @@ impl Providers for Entries {
         let Some(known) = known.get(entry) else {
             return Err(if self.listed.load(Ordering::SeqCst) { missing() } else { Inactive::Starting });
         };
-        let listed = !known.is_removed();
+        let listed = known.is_listed();
         match known.slot.active() {
             Some(revision) => {
                 let said = match &*known.asked.borrow() {
                     Asked::Entry(read) => read.as_ref().as_ref().ok().map(|e| (e.replace, e.health.clone())),
-                    Asked::Unlisted | Asked::Removed => None,
+                    Asked::Unlisted | Asked::Leaving | Asked::Removed => None,
                 };
                 let (replace, health) = said.unwrap_or_default();
                 Ok(ActiveProvider {
@@ -394,7 +376,7 @@ impl Providers for Entries {
                     recoveries: Arc::clone(&known.recoveries.borrow()),
                 })
             }
-            None if !listed => Err(missing()),
+            None if known.is_removed() => Err(missing()),
             None => Err(known.view.borrow().why_not_active()),
         }
     }

@@ -5,12 +5,13 @@
 //! source's offer and a hold, and takes one candidate through the slot. Whatever fails, what was active goes
 //! on; where nothing was (a start), the revision that was active last is taken up again.
 
+mod choice;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::Fault;
-use egress_runtime::{Candidate, Module, Refusal, Revision, Slot, Stage};
+use egress_runtime::{Candidate, Module, Refusal, Revision, Shadow, Slot, Stage};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -18,9 +19,10 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
+use self::choice::{Choice, choose};
 use crate::{
     api::{ActiveRevision, Hold},
-    config::{EntryConfig, InvalidEntry, ModuleRef, Settings},
+    config::{EntryConfig, InvalidEntry, ModuleRef, Settings, SwapConfig},
     core::{lease::Leadership, store::Notice},
     lend::Lender,
     modules::{Fetched, Modules, Version},
@@ -47,7 +49,9 @@ pub enum Asked {
     Entry(Box<Result<EntryConfig, InvalidEntry>>),
     /// There is no ConfigMap, and the last process showed the entry: what ran goes on.
     Unlisted,
-    /// It stands there no longer. (The end of a process looks otherwise: the channel closes.)
+    /// It stands there no longer, and is needed to delete what it made.
+    Leaving,
+    /// Nobody needs it any more. (The end of a process looks otherwise: the channel closes.)
     Removed,
 }
 
@@ -66,7 +70,8 @@ pub struct Inlets {
 const OVERTAKEN: Duration = Duration::from_secs(5);
 /// A source that failed is tried again after this, doubled each time.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// A refusal that another minute can change: places that did not answer, a compiler that found no time.
+/// A refusal that another minute can change: places that did not answer, or that one revision alone could read
+/// for a while, a compiler that found no time.
 const RECHECK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(900));
 /// How many kept revisions a start tries, newest first.
 const FALLBACKS: usize = 3;
@@ -99,6 +104,14 @@ struct Source {
     _watching: AbortOnDropHandle<()>,
 }
 
+/// What the source and the entry make together.
+struct Offer {
+    candidate: Candidate,
+    source: String,
+    settings: Settings,
+    swap: SwapConfig,
+}
+
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
@@ -110,23 +123,6 @@ enum Pass {
     Overtaken,
     /// There is no such entry any more.
     Removed,
-}
-
-/// What the source's offer and a hold make of each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice {
-    Offered,
-    Held(String),
-    /// The source offers something new: the hold is over.
-    Over,
-}
-
-fn choose(offered: &str, hold: Option<&Hold>) -> Choice {
-    match hold {
-        None => Choice::Offered,
-        Some(hold) if hold.instead_of == offered => Choice::Held(hold.revision.clone()),
-        Some(_) => Choice::Over,
-    }
 }
 
 impl EntryLoop {
@@ -208,6 +204,7 @@ impl EntryLoop {
         let config = match asked {
             Asked::Removed => return Pass::Removed,
             Asked::Unlisted => return self.fall_back(hold.as_ref()).await,
+            Asked::Leaving => return self.leave(hold.as_ref()).await,
             Asked::Entry(read) => match *read {
                 Ok(config) => config,
                 Err(invalid) => {
@@ -232,7 +229,7 @@ impl EntryLoop {
     }
 
     async fn decide(&mut self, config: EntryConfig, fetched: Fetched, hold: Option<Hold>) -> Pass {
-        let EntryConfig { pinned, settings, .. } = config;
+        let EntryConfig { pinned, settings, swap, .. } = config;
         let candidate = match self.candidate(fetched.module, &settings) {
             Ok(candidate) => Candidate { pinned, ..candidate },
             Err(faults) => {
@@ -246,22 +243,22 @@ impl EntryLoop {
         let offered = Slot::revision_id(&candidate).to_string();
         self.offered = Some(offered.clone());
         self.outlets.view.send_modify(|view| view.offered = Some(offered.clone()));
+        let offer = Offer { candidate, source: fetched.source, settings, swap };
         match (choose(&offered, hold.as_ref()), hold) {
             (Choice::Held(revision), hold) => self.take_held(&revision, hold.as_ref()).await,
             (Choice::Over, Some(hold)) => {
                 self.hold_is_over(hold, &offered).await;
-                self.take_offered(candidate, fetched.source, settings).await
+                self.take_offered(offer).await
             }
-            (Choice::Over | Choice::Offered, _) => {
-                self.take_offered(candidate, fetched.source, settings).await
-            }
+            (Choice::Over | Choice::Offered, _) => self.take_offered(offer).await,
         }
     }
 
-    async fn take_offered(&mut self, candidate: Candidate, source: String, settings: Settings) -> Pass {
+    async fn take_offered(&mut self, offer: Offer) -> Pass {
+        let Offer { candidate, source, settings, swap } = offer;
         let module = candidate.module.clone();
         let digest = module.digest().to_string();
-        match self.load(candidate).await {
+        match self.load(candidate, swap.shadow).await {
             None => Pass::Overtaken,
             Some(Ok(revision)) => {
                 self.activated(revision, source, settings, module).await;
@@ -272,7 +269,7 @@ impl EntryLoop {
                 let stage = refusal.stage;
                 self.refuse(view::refusal(&refusal, Some(digest)), None).await;
                 match (self.fall_back(None).await, stage) {
-                    (_, Stage::Compile | Stage::Check) => Pass::Again(RECHECK),
+                    (_, Stage::Compile | Stage::Check | Stage::Shadow) => Pass::Again(RECHECK),
                     (fallen, _) => fallen,
                 }
             }
@@ -306,7 +303,9 @@ impl EntryLoop {
             message: format!("the grants of revision {revision} can't be lent any more"),
             faults,
         })?;
-        let loaded = self.slot.load(Candidate { pinned: Some(kept.digest), ..candidate }).await?;
+        // It ran before, and somebody wants it back: what is active now is no measure for it.
+        let candidate = Candidate { pinned: Some(kept.digest), ..candidate };
+        let loaded = self.slot.load_with(candidate, Shadow::Skip).await?;
         self.activated(loaded, kept.about.source, kept.settings, kept.module).await;
         Ok(())
     }
@@ -339,6 +338,20 @@ impl EntryLoop {
         Pass::Settled
     }
 
+    /// On the last revision that there was: there is no source any more.
+    async fn leave(&mut self, hold: Option<&Hold>) -> Pass {
+        self.source = None;
+        self.outlets.view.send_if_modified(|view| view.offered.take().is_some());
+        self.offered = None;
+        match (self.fall_back(hold).await, self.slot.active()) {
+            (pass, Some(_)) => pass,
+            (_, None) => {
+                self.fell_back = false;
+                Pass::Again(RECHECK)
+            }
+        }
+    }
+
     /// Or everything that is wrong with the grants.
     fn candidate(&mut self, module: Module, settings: &Settings) -> Result<Candidate, Vec<Fault>> {
         Ok(Candidate {
@@ -353,7 +366,7 @@ impl EntryLoop {
     }
 
     /// None when it was given up, because something newer is there.
-    async fn load(&mut self, candidate: Candidate) -> Option<Result<Arc<Revision>, Refusal>> {
+    async fn load(&mut self, candidate: Candidate, shadow: Shadow) -> Option<Result<Arc<Revision>, Refusal>> {
         // Clones, so that what they see is not seen by the loop.
         let mut asked = self.inlets.asked.clone();
         let mut hold = self.inlets.hold.clone();
@@ -369,7 +382,7 @@ impl EntryLoop {
         };
         tokio::select! {
             biased;
-            loaded = self.slot.load(candidate) => Some(loaded),
+            loaded = self.slot.load_with(candidate, shadow) => Some(loaded),
             () = overtaken => None,
         }
     }
@@ -443,18 +456,6 @@ fn pause((first, most): (Duration, Duration), failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hold() -> Hold {
-        Hold { revision: "old".to_owned(), instead_of: "bad".to_owned() }
-    }
-
-    #[test]
-    fn a_hold_lasts_until_the_source_offers_something_new() {
-        assert_eq!(choose("bad", None), Choice::Offered);
-        assert_eq!(choose("bad", Some(&hold())), Choice::Held("old".to_owned()));
-        assert_eq!(choose("mended", Some(&hold())), Choice::Over);
-        assert_eq!(choose("old", Some(&hold())), Choice::Over);
-    }
 
     #[test]
     fn pauses_double_up_to_the_longest() {

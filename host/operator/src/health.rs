@@ -36,6 +36,8 @@ use crate::{
     view::{View, cut},
 };
 
+/// The label with the namespace of the operator that wrote it.
+const NAMESPACE: &str = "egressproxies.dev/operator-namespace";
 /// What changes together is written together.
 const GATHER: Duration = Duration::from_millis(50);
 /// How long a start may keep the last process' word: enough to take up the same revision out of the cache, which
@@ -64,6 +66,7 @@ pub struct Inlets {
 /// The task that keeps one entry's ProviderHealth.
 pub struct Keeper {
     entry: EntryName,
+    namespace: String,
     api: Api<ProviderHealth>,
     events: Events,
     inlets: Inlets,
@@ -82,11 +85,13 @@ pub async fn read(cluster: &Cluster, entry: &EntryName) -> Result<Option<Provide
     Ok(call(api.get_opt(entry.as_str())).await?.and_then(|found| found.0.ok()))
 }
 
-/// All that any process of this operator wrote.
+/// All that any process of this operator wrote: they are the cluster's, and in another namespace there may be
+/// another operator.
 pub async fn left_behind(cluster: &Cluster) -> Result<Vec<PartialObjectMeta<ProviderHealth>>, CallError> {
     let api: Api<PartialObjectMeta<ProviderHealth>> = Api::all(cluster.client.clone());
     let (key, value) = MANAGED_BY;
-    let ours = ListParams::default().labels(&format!("{key}={value}"));
+    let ours = format!("{key}={value},{NAMESPACE}={}", cluster.namespace);
+    let ours = ListParams::default().labels(&ours);
     Ok(call(api.list(&ours)).await?.items)
 }
 
@@ -114,11 +119,14 @@ impl Keeper {
         inlets: Inlets,
         before: Option<ProviderHealth>,
     ) -> Self {
-        let about = before.as_ref().map(|found| found.object_ref(&()));
+        // One of another operator, or of none that said whose it is, is taken over as if it were not there.
+        let ours = |found: &&ProviderHealth| found.labels().get(NAMESPACE) == Some(&cluster.namespace);
+        let about = before.as_ref().filter(ours).map(|found| found.object_ref(&()));
         let written = before.and_then(|found| found.status);
         let places = Places::new(written.as_ref().map(|status| status.places.clone()).unwrap_or_default());
         Self {
             entry,
+            namespace: cluster.namespace.clone(),
             api: Api::all(cluster.client.clone()),
             events,
             inlets,
@@ -252,7 +260,7 @@ impl Keeper {
         let body = json!({
             "apiVersion": ProviderHealth::api_version(&()),
             "kind": ProviderHealth::kind(&()),
-            "metadata": { "name": self.entry, "labels": { (MANAGED_BY.0): MANAGED_BY.1 } },
+            "metadata": { "name": self.entry, "labels": { (MANAGED_BY.0): MANAGED_BY.1, (NAMESPACE): self.namespace } },
             "spec": {},
         });
         let params = PatchParams::apply(FIELD_MANAGER).force();
@@ -319,6 +327,7 @@ fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -
         active: view.active.as_ref().map(|(active, _)| active.clone()).or(was_active),
         history: view.history.clone(),
         offered: view.offered.clone(),
+        shadow: view.shadow.clone(),
         refusal: view.refusal.clone(),
         collector: view.collector.clone(),
         places,
@@ -358,11 +367,12 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
 }
 
 fn listed(view: &View, before: &[Condition]) -> Condition {
-    match &view.missing {
-        None => {
+    match (&view.missing, &view.left) {
+        (None, Some(left)) => condition("Listed", (Truth::False, "EntryRemoved"), left, before),
+        (None, None) => {
             condition("Listed", (Truth::True, "Listed"), "the providers ConfigMap has this entry", before)
         }
-        Some(config_map) => {
+        (Some(config_map), _) => {
             let message = format!("there is no ConfigMap {config_map}: {MISSING}");
             condition("Listed", (Truth::False, "ProvidersMissing"), &message, before)
         }

@@ -120,13 +120,26 @@ pub async fn establish(cluster: &Cluster, watch: &[String]) -> Result<Identity, 
         },
     };
     let namespace = &cluster.namespace;
-    let id = value(&found, namespace, ID)?;
+    check(&found, namespace, here)
+}
+
+/// Reads the identity for who makes nothing.
+pub async fn find(cluster: &Cluster) -> Result<Identity, IdentityError> {
+    let here = kube_system(cluster).await?;
+    let secrets: Api<Secret> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let what = || format!("read Secret {}/{SECRET}", cluster.namespace);
+    let found = call(secrets.get(SECRET)).await.map_err(|cause| failed(what(), cause))?;
+    check(&found, &cluster.namespace, here)
+}
+
+fn check(found: &Secret, namespace: &str, here: String) -> Result<Identity, IdentityError> {
+    let id = value(found, namespace, ID)?;
     if id.len() != ID_DIGITS || !id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-        return Err(IdentityError::NotMinted { namespace: namespace.clone() });
+        return Err(IdentityError::NotMinted { namespace: namespace.to_owned() });
     }
-    let theirs = value(&found, namespace, CLUSTER)?;
+    let theirs = value(found, namespace, CLUSTER)?;
     if theirs != here {
-        return Err(IdentityError::OtherCluster { namespace: namespace.clone(), theirs, ours: here });
+        return Err(IdentityError::OtherCluster { namespace: namespace.to_owned(), theirs, ours: here });
     }
     Ok(Identity { installation: Installation::new(id), cluster: here })
 }

@@ -37,6 +37,7 @@ pub struct Kind {
 }
 
 /// Proxies that could not be read.
+#[derive(Debug)]
 pub struct Unread {
     /// `namespace team-a`.
     pub of: String,
@@ -93,8 +94,9 @@ fn owner(found: DeserializeGuard<Proxy>) -> (String, Owner) {
     let key = ProxyKey { namespace: namespace.unwrap_or_default(), name };
     let readable = found.0.is_ok();
     let instance = found.0.ok().and_then(|proxy| proxy.status).and_then(|status| status.instance);
+    let entry = instance.as_ref().map(|instance| instance.provider.clone());
     let (id, instance) = instance.map(|instance| (instance.id, instance.name)).unzip();
-    (uid.unwrap_or_default(), Owner { key, instance, id: id.flatten(), readable })
+    (uid.unwrap_or_default(), Owner { key, entry, instance, id: id.flatten(), readable })
 }
 
 #[async_trait]

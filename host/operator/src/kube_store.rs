@@ -14,7 +14,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    api::{FINALIZER, KeyRef, Proxy, ProxyStatus, RETRY_ANNOTATION},
+    api::{ABANDON_ANNOTATION, FINALIZER, KeyRef, Proxy, ProxyStatus, RETRY_ANNOTATION},
     cluster::{CallError, FIELD_MANAGER, call},
     core::{
         names,
@@ -162,6 +162,7 @@ fn record(key: &ProxyKey, proxy: Proxy) -> ProxyRecord {
         deleting: proxy.metadata.deletion_timestamp.is_some(),
         finalizer: proxy.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
         retry: proxy.annotations().get(RETRY_ANNOTATION).cloned(),
+        abandon: proxy.annotations().get(ABANDON_ANNOTATION).is_some_and(|value| value == "true"),
         spec: proxy.spec,
         status: proxy.status.unwrap_or_default(),
     }

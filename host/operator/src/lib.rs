@@ -28,6 +28,7 @@ mod queue;
 mod revisions;
 pub mod rollback;
 mod run;
+pub mod trial;
 mod view;
 mod waiting;
 

@@ -1,7 +1,8 @@
-//! History and rollback of an entry, as people ask for them.
+//! History, rollback and hold of an entry, as people ask for them.
 //!
 //! A rollback is a hold in the entry's ProviderHealth: the running operator takes it up, it lasts over
-//! restarts, and it ends by itself when the source offers something that is not the revision held back.
+//! restarts, and it ends by itself when the source offers something that is not the revision held back. A hold
+//! by hand is the same without an end: it stands until it is resumed.
 
 use egress_contract::EntryName;
 use kube::{
@@ -25,6 +26,8 @@ pub struct Past {
     pub active: bool,
     /// A hold keeps it active.
     pub held: bool,
+    /// The hold stands until somebody resumes.
+    pub until_resumed: bool,
     /// The source offers it.
     pub offered: bool,
     /// It can be rolled back to. What became active a moment ago is not kept yet, and what is too large never.
@@ -48,6 +51,9 @@ pub enum RollbackError {
     /// No such entry.
     #[error("there is no ProviderHealth {0}: either no such entry, or the operator does not run")]
     NoEntry(EntryName),
+    /// Nothing to hold.
+    #[error("entry {0} has no active revision to hold; name one of epo provider history {0}")]
+    NothingActive(EntryName),
     /// Nothing to go back to.
     #[error("entry {0} has no earlier revision that is kept")]
     NoEarlier(EntryName),
@@ -96,13 +102,15 @@ pub async fn history(client: Client, namespace: &str, entry: &EntryName) -> Resu
 
 fn past(health: ProviderHealth, kept: Vec<ActiveRevision>) -> Vec<Past> {
     let status = health.status.unwrap_or_default();
-    let held = health.spec.hold.map(|hold| hold.revision);
+    let hold = health.spec.hold;
+    let holds = |about: &ActiveRevision| hold.as_ref().filter(|hold| hold.revision == about.revision);
     let is_active = |about: &ActiveRevision| {
         status.active.as_ref().is_some_and(|active| active.revision == about.revision)
     };
     let past = |about: ActiveRevision, kept: bool| Past {
         active: is_active(&about),
-        held: held.as_ref() == Some(&about.revision),
+        held: holds(&about).is_some(),
+        until_resumed: holds(&about).is_some_and(|hold| hold.instead_of.is_none()),
         offered: status.offered.as_ref() == Some(&about.revision),
         kept,
         about,
@@ -125,15 +133,72 @@ pub async fn rollback(
     let from = status.active.as_ref().map(|active| active.revision.clone());
     let to = target(entry, &kept, from.as_deref(), revision)?;
     let hold = hold(&to, status.offered.as_deref(), from.as_deref(), health.spec.hold.as_ref());
-    let patch = Patch::Merge(json!({
-        "metadata": { "resourceVersion": health.resource_version() },
-        "spec": { "hold": hold },
-    }));
-    let api: Api<ProviderHealth> = Api::all(client);
-    call(api.patch(entry.as_str(), &PatchParams::default(), &patch))
-        .await
-        .map_err(|cause| RollbackError::Call { entry: entry.clone(), cause })?;
+    put(client, entry, &health, hold.as_ref()).await?;
     Ok(RolledBack { to, from, hold })
+}
+
+/// Keeps `revision` (or what it begins with), or the active one, until it is resumed.
+pub async fn hold_on(
+    client: Client,
+    namespace: &str,
+    entry: &EntryName,
+    revision: Option<&str>,
+) -> Result<Hold, RollbackError> {
+    let (health, kept) = look(client.clone(), namespace, entry).await?;
+    let active = health.status.as_ref().and_then(|status| status.active.as_ref());
+    let revision = match (revision, active) {
+        (Some(revision), _) => revision,
+        (None, Some(active)) => active.revision.as_str(),
+        (None, None) => return Err(RollbackError::NothingActive(entry.clone())),
+    };
+    let revision = target(entry, &kept, None, Some(revision))?;
+    let hold = Hold { revision, instead_of: None };
+    put(client, entry, &health, Some(&hold)).await?;
+    Ok(hold)
+}
+
+/// Ends a hold, whoever set it; answers which.
+pub async fn resume(
+    client: Client,
+    namespace: &str,
+    entry: &EntryName,
+) -> Result<Option<Hold>, RollbackError> {
+    let (health, _) = look(client.clone(), namespace, entry).await?;
+    let Some(hold) = health.spec.hold.clone() else { return Ok(None) };
+    put(client, entry, &health, None).await?;
+    Ok(Some(hold))
+}
+
+/// How often a hold is tried again that a write of the status came before.
+const TRIES: usize = 10;
+
+/// Unless somebody changed the hold meanwhile.
+async fn put(
+    client: Client,
+    entry: &EntryName,
+    seen: &ProviderHealth,
+    hold: Option<&Hold>,
+) -> Result<(), RollbackError> {
+    // A merge keeps what is not named: a hold without an end says so.
+    let hold = hold.map(|hold| json!({ "revision": hold.revision, "insteadOf": hold.instead_of }));
+    let api: Api<ProviderHealth> = Api::all(client);
+    let failed = |cause| RollbackError::Call { entry: entry.clone(), cause };
+    let mut version = seen.resource_version();
+    for tried in 1.. {
+        let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "hold": hold } });
+        let patched = call(api.patch(entry.as_str(), &PatchParams::default(), &Patch::Merge(patch))).await;
+        let cause = match patched {
+            Ok(_) => break,
+            Err(cause) if cause.is_conflict() && tried < TRIES => cause,
+            Err(cause) => return Err(failed(cause)),
+        };
+        let newer = call(api.get(entry.as_str())).await.map_err(failed)?;
+        if newer.spec.hold != seen.spec.hold {
+            return Err(failed(cause));
+        }
+        version = newer.resource_version();
+    }
+    Ok(())
 }
 
 async fn look(
@@ -183,10 +248,15 @@ fn target(
 }
 
 /// Against what the source offers now; where that is not known, against what it offered when it was held
-/// back before, or what runs.
+/// back before, or what runs. What stands until it is resumed goes on standing.
 fn hold(to: &str, offered: Option<&str>, active: Option<&str>, before: Option<&Hold>) -> Option<Hold> {
-    let instead_of = offered.or(before.map(|hold| hold.instead_of.as_str())).or(active).unwrap_or_default();
-    (instead_of != to).then(|| Hold { revision: to.to_owned(), instead_of: instead_of.to_owned() })
+    let revision = to.to_owned();
+    if before.is_some_and(|hold| hold.instead_of.is_none()) {
+        return Some(Hold { revision, instead_of: None });
+    }
+    let before = before.and_then(|hold| hold.instead_of.as_deref());
+    let instead_of = offered.or(before).or(active).unwrap_or_default();
+    (instead_of != to).then(|| Hold { revision, instead_of: Some(instead_of.to_owned()) })
 }
 
 #[cfg(test)]
@@ -244,13 +314,22 @@ mod tests {
     #[test]
     fn the_hold_is_against_what_the_source_offers_even_if_that_was_refused() {
         let held = hold("old", Some("refused"), Some("running"), None).unwrap();
-        assert_eq!(held.instead_of, "refused");
-        assert_eq!(hold("old", None, Some("running"), None).unwrap().instead_of, "running");
+        assert_eq!(held.instead_of.as_deref(), Some("refused"));
+        assert_eq!(hold("old", None, Some("running"), None).unwrap().instead_of.as_deref(), Some("running"));
     }
 
     #[test]
     fn going_back_to_what_the_source_offers_ends_the_hold() {
-        let before = Hold { revision: "old".to_owned(), instead_of: "new".to_owned() };
+        let before = Hold { revision: "old".to_owned(), instead_of: Some("new".to_owned()) };
         assert_eq!(hold("new", Some("new"), Some("old"), Some(&before)), None);
+    }
+
+    #[test]
+    fn a_rollback_of_what_is_held_by_hand_is_held_by_hand() {
+        let before = Hold { revision: "old".to_owned(), instead_of: None };
+        for to in ["older", "new"] {
+            let hold = hold(to, Some("new"), Some("old"), Some(&before));
+            assert_eq!(hold, Some(Hold { revision: to.to_owned(), instead_of: None }));
+        }
     }
 }

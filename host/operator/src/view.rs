@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use egress_contract::Fault;
-use egress_runtime::{Refusal, Revision};
+use egress_runtime::{Comparison, Refusal, Revision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    api::{ActiveRevision, CollectorStatus, ProviderHealthStatus, RefusalStatus},
+    api::{ActiveRevision, CollectorStatus, ProviderHealthStatus, RefusalStatus, ShadowStatus},
     config::InvalidEntry,
     core::store::Inactive,
 };
@@ -28,6 +28,8 @@ pub struct View {
     pub history: Vec<ActiveRevision>,
     /// What the source offers.
     pub offered: Option<String>,
+    /// How what is active looked beside what was active before it.
+    pub shadow: Option<ShadowStatus>,
     /// Why that is not active.
     pub refusal: Option<RefusalStatus>,
     /// What the collector found.
@@ -36,6 +38,8 @@ pub struct View {
     pub settled: bool,
     /// The entry is no longer in the ConfigMap.
     pub removed: bool,
+    /// What is told of an entry that was removed and is still needed.
+    pub left: Option<String>,
     /// The providers ConfigMap, while there is none.
     pub missing: Option<String>,
 }
@@ -43,8 +47,8 @@ pub struct View {
 impl View {
     /// As the last process left it, but for what it ran: that is not active here yet.
     pub fn from_before(seen: ProviderHealthStatus) -> Self {
-        let ProviderHealthStatus { history, offered, refusal, collector, .. } = seen;
-        Self { history, offered, refusal, collector, ..Self::default() }
+        let ProviderHealthStatus { history, offered, shadow, refusal, collector, .. } = seen;
+        Self { history, offered, shadow, refusal, collector, ..Self::default() }
     }
 
     /// For the status of a Proxy that waits for this entry.
@@ -75,6 +79,19 @@ pub fn about(revision: &Revision, source: String) -> ActiveRevision {
     }
 }
 
+/// What a comparison found, unless all was the same.
+pub fn shadow(revision: &Revision) -> Option<ShadowStatus> {
+    let Comparison { against, differences, notes } = revision.compared();
+    let said = !differences.is_empty() || !notes.is_empty();
+    let against = against.as_ref().filter(|_| said)?.to_string();
+    Some(ShadowStatus {
+        revision: revision.id().to_string(),
+        against,
+        differences: bounded(differences),
+        notes: bounded(notes),
+    })
+}
+
 /// A refusal by the runtime.
 pub fn refusal(refusal: &Refusal, digest: Option<String>) -> RefusalStatus {
     status(&refusal.stage.to_string(), refusal.reason, &refusal.message, &refusal.faults, digest)
@@ -97,19 +114,23 @@ fn status(
     faults: &[Fault],
     digest: Option<String>,
 ) -> RefusalStatus {
-    let mut told: Vec<_> =
-        faults.iter().take(MOST_FAULTS).map(|fault| cut(&fault.to_string(), LONGEST_FAULT)).collect();
-    if faults.len() > MOST_FAULTS {
-        told.push(format!("and {} more", faults.len() - MOST_FAULTS));
-    }
     RefusalStatus {
         stage: stage.to_owned(),
         reason: reason.to_owned(),
         message: cut(message, LONGEST_MESSAGE),
-        faults: told,
+        faults: bounded(faults),
         digest,
         at: Some(Time(Timestamp::now())),
     }
+}
+
+fn bounded(all: &[impl ToString]) -> Vec<String> {
+    let mut told: Vec<_> =
+        all.iter().take(MOST_FAULTS).map(|one| cut(&one.to_string(), LONGEST_FAULT)).collect();
+    if all.len() > MOST_FAULTS {
+        told.push(format!("and {} more", all.len() - MOST_FAULTS));
+    }
+    told
 }
 
 /// To at most so many bytes; what was cut shows.

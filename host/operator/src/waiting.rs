@@ -116,6 +116,7 @@ mod tests {
             deleting: false,
             finalizer: true,
             retry: None,
+            abandon: false,
             spec: ProxySpec { provider: "wanted".to_owned(), ..ProxySpec::default() },
             status,
         }

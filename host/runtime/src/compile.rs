@@ -128,20 +128,21 @@ fn too_slow(config: &RuntimeConfig) -> Refusal {
     )
 }
 
-fn too_big(config: &RuntimeConfig, cause: &str) -> Refusal {
+/// Without the child's own words: how much it lacked differs each time, and what is said of one component must not.
+fn too_big(config: &RuntimeConfig) -> Refusal {
     refuse(
         "CompileMemory",
         format!(
-            "the component did not compile in {} bytes of address space, the limit on one compile ({cause}); \
+            "the component did not compile in {} bytes of address space, the limit on one compile; \
              make it smaller, or raise the operator's limit on compile memory (epo run --compile-memory)",
             config.compile_memory
         ),
     )
 }
 
-/// An allocator that reserves a GiB ahead, and a thread with a heap of its own for each processor, would take
-/// up most of the child's limit, and more of it on a larger machine, before anything is compiled.
-const SMALL: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "64MiB"), ("RAYON_NUM_THREADS", "4")];
+/// A heap for each thread, and a thread for each processor, would take up much of the child's limit, and more of
+/// it on a larger machine, before anything is compiled.
+const SMALL: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("RAYON_NUM_THREADS", "4")];
 
 /// Runs the child to its end, or to the limit; dropped, it kills it.
 async fn child(mut command: Command, config: &RuntimeConfig, module: &Module) -> Result<(), Refusal> {
@@ -177,13 +178,13 @@ fn judge(status: ExitStatus, said: &str, config: &RuntimeConfig) -> Result<(), R
         return Ok(());
     }
     if status.code() == Some(EXIT_OUT_OF_MEMORY.into()) {
-        return Err(too_big(config, said));
+        return Err(too_big(config));
     }
     let signal = status.signal();
     let was = |named: Signal| signal == Some(named.as_raw());
     if was(Signal::ABORT) {
-        // An allocation that fails aborts; so does a stack that overflows. Its own words say which.
-        Err(too_big(config, said))
+        // An allocation that fails aborts; so does a stack that overflows: more than a compile may take, either way.
+        Err(too_big(config))
     } else if was(Signal::XCPU) || was(Signal::KILL) {
         // Its limit on processor time, soft and hard.
         Err(too_slow(config))

@@ -18,7 +18,8 @@
 //! | compile | it becomes machine code, within bounds | `CompileFailed`, `CompileTimeout`, `CompileMemory` |
 //! | link | its imports are lent, its types are the contract's | `ImportNotGranted`, `ImportNotServed`, `ContractVersion`, `InterfaceMismatch` |
 //! | configure | it describes itself and takes the config | `ConfigRefused`, `ContractViolation`, `Trapped`, `Limit..` |
-//! | check | `check` answers at every place, be it that the place is down | `ContractViolation`, `Trapped`, `Limit..` |
+//! | check | `check` answers at every place, be it that the place is down, and writes nothing | `ContractViolation`, `Trapped`, `Limit..` |
+//! | shadow ([`Comparison`]) | it sees no less of its places than the active revision | `ShadowDiffers` |
 //!
 //! # Calls
 //!
@@ -77,6 +78,7 @@ mod refusal;
 mod revision;
 mod runtime;
 mod scrub;
+mod shadow;
 mod slot;
 mod state;
 mod telemetry;
@@ -88,4 +90,5 @@ pub use refusal::{Refusal, Stage};
 pub use revision::{Revision, RevisionId};
 pub use runtime::{Compile, Runtime, RuntimeConfig, RuntimeError};
 pub use scrub::Scrubber;
+pub use shadow::{Comparison, Shadow};
 pub use slot::{Candidate, Described, Lent, Slot};

@@ -1,8 +1,11 @@
 //! The stages between a candidate and a revision, in their order.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
-use egress_contract::Description;
+use egress_contract::{Description, Fault};
 use futures::{StreamExt, stream};
 use tokio::sync::Semaphore;
 use tracing::Instrument;
@@ -19,6 +22,7 @@ use crate::{
     operations::{Check, Configure, Describe},
     refusal::{Refusal, Stage},
     revision::{Revision, RevisionId},
+    shadow::{self, Comparison, Shadow},
     slot::{Candidate, Described, Slot},
     state::Setup,
     telemetry,
@@ -50,17 +54,31 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    pub(crate) async fn run(self) -> Result<Revision, Refusal> {
-        let Revision { linked, description, places } = self.configured().await?;
-        self.stage(Stage::Check, self.check(&linked, &places)).await?;
-        Ok(Revision { linked, description, places })
+    /// `active` is what it is to take the place of.
+    pub(crate) async fn run(self, active: Option<&Revision>, shadow: Shadow) -> Result<Revision, Refusal> {
+        let mut revision = self.up_to_check().await?;
+        if let Some(active) = active.filter(|_| shadow != Shadow::Skip) {
+            revision.compared = self.stage(Stage::Shadow, self.shadow(active, &revision, shadow)).await?;
+        }
+        Ok(adopted(revision))
     }
 
     /// As far as a candidate goes without any capability.
     pub(crate) async fn configured(&self) -> Result<Revision, Refusal> {
+        self.up_to_configure().await.map(adopted)
+    }
+
+    /// It may only look so far.
+    pub(crate) async fn up_to_check(&self) -> Result<Revision, Refusal> {
+        let revision = self.up_to_configure().await?;
+        self.stage(Stage::Check, self.check(&revision.linked, &revision.places)).await?;
+        Ok(revision)
+    }
+
+    pub(crate) async fn up_to_configure(&self) -> Result<Revision, Refusal> {
         let linked = self.up_to_link().await?;
         let (description, places) = self.stage(Stage::Configure, self.configure(&linked)).await?;
-        Ok(Revision { linked, description, places })
+        Ok(Revision { linked, description, places, compared: Comparison::default() })
     }
 
     /// As far as a component goes without a config.
@@ -160,6 +178,7 @@ impl Load<'_> {
             clock: lent.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::default())),
             lent: lent.clone(),
             writes: Arc::clone(slot.runtime.writes()),
+            adopted: AtomicBool::new(false),
             locks: slot.locks.clone(),
             config: config.to_string(),
             legacy: legacy.clone(),
@@ -237,15 +256,10 @@ impl Load<'_> {
         match configured.map_err(|failure| self.refusal(Stage::Configure, &failure, "configure"))? {
             Ok(places) => Ok((description, places)),
             Err(faults) => {
-                let shown: Vec<String> = faults.iter().take(FAULTS_SHOWN).map(ToString::to_string).collect();
-                let more = match faults.len().saturating_sub(FAULTS_SHOWN) {
-                    0 => String::new(),
-                    more => format!("; and {more} more"),
-                };
                 let message = format!(
-                    "entry {}: the component refuses the entry's config: {}{more}; mend it there",
+                    "entry {}: the component refuses the entry's config: {}; mend it there",
                     self.slot.entry,
-                    shown.join("; ")
+                    shown(&faults)
                 );
                 Err(Refusal { faults, ..Refusal::new(Stage::Configure, "ConfigRefused", message) })
             }
@@ -274,10 +288,47 @@ impl Load<'_> {
         }
     }
 
+    async fn shadow(
+        &self,
+        active: &Revision,
+        candidate: &Revision,
+        shadow: Shadow,
+    ) -> Result<Comparison, Refusal> {
+        let compared = shadow::compare(active, candidate).await;
+        if compared.differences.is_empty() || shadow == Shadow::Warn {
+            return Ok(compared);
+        }
+        let message = format!(
+            "entry {}: revision {} sees less than the active one, {}: {}; mend it, or set shadow: warn in the entry if \
+             that is meant",
+            self.slot.entry,
+            self.id,
+            active.id(),
+            shown(&compared.differences)
+        );
+        let refusal = Refusal::new(Stage::Shadow, "ShadowDiffers", message);
+        Err(Refusal { faults: compared.differences, ..refusal })
+    }
+
     fn refusal(&self, stage: Stage, failure: &Failure, operation: &str) -> Refusal {
         // wasmtime compares the shapes of exports only when it has an instance.
         let stage = if matches!(failure, Failure::Mismatch(_)) { Stage::Link } else { stage };
         let message = failure.message(&self.slot.entry, operation, &self.candidate.limits);
         Refusal::new(stage, failure.refusal(), message)
     }
+}
+
+/// From here on it may write.
+fn adopted(revision: Revision) -> Revision {
+    revision.linked.setup.adopted.store(true, Ordering::SeqCst);
+    revision
+}
+
+fn shown(faults: &[Fault]) -> String {
+    let shown: Vec<String> = faults.iter().take(FAULTS_SHOWN).map(ToString::to_string).collect();
+    let more = match faults.len().saturating_sub(FAULTS_SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("{}{more}", shown.join("; "))
 }

@@ -21,8 +21,10 @@ pub enum Stage {
     Link,
     /// The component accepts the entry's config.
     Configure,
-    /// The component answers `check` for its places without a trap or a limit.
+    /// The component answers `check` for its places without a trap, a limit or a write.
     Check,
+    /// It sees no less of its places than the active revision.
+    Shadow,
 }
 
 impl Stage {
@@ -36,6 +38,7 @@ impl Stage {
             Self::Link => "link",
             Self::Configure => "configure",
             Self::Check => "check",
+            Self::Shadow => "shadow",
         }
     }
 }
@@ -56,7 +59,7 @@ pub struct Refusal {
     pub reason: &'static str,
     /// The thing, the cause, the way out.
     pub message: String,
-    /// What `configure` found.
+    /// What `configure` found, or what `shadow` saw worse.
     pub faults: Vec<Fault>,
 }
 

@@ -13,6 +13,7 @@ use crate::{
     limits::Limits,
     module::Digest,
     operations::{Check, Create, Delete, Get, List, Operation},
+    shadow::Comparison,
     slot::Candidate,
 };
 
@@ -77,6 +78,7 @@ pub struct Revision {
     pub(crate) linked: Linked,
     pub(crate) description: Description,
     pub(crate) places: Vec<String>,
+    pub(crate) compared: Comparison,
 }
 
 impl fmt::Debug for Revision {
@@ -105,6 +107,10 @@ impl Revision {
     /// What `configure` answered.
     pub fn places(&self) -> &[String] {
         &self.places
+    }
+    /// How it looked beside what was active before it.
+    pub fn compared(&self) -> &Comparison {
+        &self.compared
     }
     /// The interfaces that the component imports.
     pub fn imports(&self) -> &[String] {

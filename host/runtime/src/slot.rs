@@ -17,6 +17,7 @@ use crate::{
     refusal::Refusal,
     revision::{Revision, RevisionId},
     runtime::Runtime,
+    shadow::{self, Comparison, Shadow},
     telemetry,
 };
 
@@ -99,6 +100,11 @@ impl Slot {
     ///
     /// Dropping the future gives the candidate up.
     pub async fn load(&self, candidate: Candidate) -> Result<Arc<Revision>, Refusal> {
+        self.load_with(candidate, Shadow::Refuse).await
+    }
+
+    /// The same, where the entry says what becomes of one that sees less than the active revision.
+    pub async fn load_with(&self, candidate: Candidate, shadow: Shadow) -> Result<Arc<Revision>, Refusal> {
         let _alone = self.loading.lock().await;
         let id = RevisionId::of(&candidate);
         let before = self.active();
@@ -106,7 +112,7 @@ impl Slot {
             return Ok(Arc::clone(active));
         }
         let digest = candidate.module.digest();
-        match (Load { slot: self, candidate, id }).run().await {
+        match (Load { slot: self, candidate, id }).run(before.as_deref(), shadow).await {
             Ok(revision) => {
                 let revision = Arc::new(revision);
                 self.active.store(Some(Arc::clone(&revision)));
@@ -136,6 +142,25 @@ impl Slot {
     pub async fn configured(&self, candidate: Candidate) -> Result<Revision, Refusal> {
         let id = RevisionId::of(&candidate);
         (Load { slot: self, candidate, id }).configured().await
+    }
+
+    /// The same, and it stays a candidate: it may only look.
+    pub async fn look_at(&self, candidate: Candidate) -> Result<Revision, Refusal> {
+        let id = RevisionId::of(&candidate);
+        (Load { slot: self, candidate, id }).up_to_configure().await
+    }
+
+    /// What the stages `check` and `shadow` would find; the candidate becomes active nowhere. For tools.
+    pub async fn shadow(
+        &self,
+        active: &Revision,
+        candidate: Candidate,
+    ) -> Result<(Revision, Comparison), Refusal> {
+        let id = RevisionId::of(&candidate);
+        let load = Load { slot: self, candidate, id };
+        let revision = load.up_to_check().await?;
+        let compared = shadow::compare(active, &revision).await;
+        Ok((revision, compared))
     }
 
     /// What new calls go to.

@@ -1,7 +1,10 @@
 //! What a call's store holds: what the guest may see, and what it has used.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) lent: Lent,
     pub(crate) writes: Arc<dyn Writes>,
+    /// Whether it is a candidate no more: before that it is only looked at, and may write nothing.
+    pub(crate) adopted: AtomicBool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) locks: Locks,
     pub(crate) config: String,
@@ -185,6 +190,13 @@ impl State {
         host: impl Future<Output = Result<T, F>>,
     ) -> wasmtime::Result<Result<T, F>> {
         let (setup, told) = (Arc::clone(&self.setup), OnceLock::<Withheld>::new());
+        if !setup.adopted.load(Ordering::SeqCst) {
+            // Not withheld: that would be nobody's fault.
+            let looks = self.operation.as_str();
+            return Err(
+                Stop::Violation(format!("{looks} called {call}; what only looks may write nothing")).into()
+            );
+        }
         let allowed = async {
             while_allowed(&*setup.writes, host).await.unwrap_or_else(|withheld| {
                 let failure = F::withheld(withheld.to_string());

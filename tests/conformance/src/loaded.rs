@@ -92,7 +92,7 @@ impl Bench<'_> {
 
     async fn load(&self, subject: &Subject) -> Result<Arc<Revision>, CannotRun> {
         let (slot, candidate) = self.slot(subject);
-        slot.load(candidate).await.map_err(CannotRun::Refused)
+        slot.configured(candidate).await.map(Arc::new).map_err(CannotRun::Refused)
     }
 }
 

@@ -128,10 +128,11 @@ impl Stage {
         let slot = Slot::new(runtime.clone(), subject.entry.clone(), Installation::new(installation));
         let candidate = subject.candidate((world.lend)(&watch));
         watch.silence(true);
-        let loaded = slot.load(candidate).await;
+        // Not through `check`: what it does there is for the promises to find.
+        let loaded = slot.configured(candidate).await;
         watch.silence(false);
         let revision = loaded.map_err(|refusal| Halt::Failed(refusal.to_string()))?;
-        Ok(Host::new(watch, revision, world))
+        Ok(Host::new(watch, Arc::new(revision), world))
     }
 
     /// What the component on trial says of a config: its places, or what is wrong with it.
@@ -141,7 +142,7 @@ impl Stage {
         watch.silence(true);
         let slot = Slot::new(runtime.clone(), subject.entry.clone(), Installation::new(OURS));
         let subject = Subject { config, ..subject.clone() };
-        match slot.load(subject.candidate((world.lend)(&watch))).await {
+        match slot.configured(subject.candidate((world.lend)(&watch))).await {
             Ok(revision) => Ok(Ok(revision.places().to_vec())),
             Err(refusal) if !refusal.faults.is_empty() => Ok(Err(refusal.faults)),
             Err(refusal) => Err(Halt::Failed(refusal.to_string())),

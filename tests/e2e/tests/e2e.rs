@@ -37,6 +37,8 @@ mod recording;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod shadow;
+#[cfg(test)]
 mod swap;
 #[cfg(test)]
 mod trying;

@@ -1,7 +1,10 @@
-//! `epo provider history` and `rollback`: an entry's revisions in a running cluster.
+//! `epo provider history`, `rollback`, `hold` and `resume`: an entry's revisions in a running cluster.
 
 use egress_contract::EntryName;
-use egress_operator::rollback::{self, Past};
+use egress_operator::{
+    api::Hold as Held,
+    rollback::{self, Past},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -44,6 +47,23 @@ pub struct Rollback {
     to: Option<String>,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "\
+The entry then keeps that revision, also over restarts and whatever its ConfigMap offers, until:
+  epo provider resume ENTRY")]
+pub struct Hold {
+    #[command(flatten)]
+    entry: EntryArgs,
+    /// The revision to keep, or how it begins [default: the active one]
+    revision: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct Resume {
+    #[command(flatten)]
+    entry: EntryArgs,
+}
+
 impl History {
     pub fn run(self) -> Result<(), Failure> {
         setup::block_on(async {
@@ -62,12 +82,46 @@ impl Rollback {
             let client = cluster.client().await?;
             let done = rollback::rollback(client, &namespace, &entry, self.to.as_deref()).await?;
             let from = done.from.map_or_else(String::new, |from| format!(" (from {from})"));
-            let until = match done.hold {
-                Some(_) => "it is held there until the entry's source offers something new",
-                None => "that is what the entry's source offers, so no hold is needed",
+            let until = match &done.hold {
+                Some(Held { instead_of: Some(_), .. }) => {
+                    "it is held there until the entry's source offers something new".to_owned()
+                }
+                Some(Held { instead_of: None, .. }) => {
+                    format!("it is held there, as it was before, until: epo provider resume {entry}")
+                }
+                None => "that is what the entry's source offers, so no hold is needed".to_owned(),
             };
             let next = format!("see it taken up: kubectl get providerhealth {entry}");
             output::print(format!("{entry} goes to revision {}{from}; {until}\n{next}\n", done.to).as_bytes())
+        })
+    }
+}
+
+impl Hold {
+    pub fn run(self) -> Result<(), Failure> {
+        setup::block_on(async {
+            let EntryArgs { entry, namespace, cluster } = self.entry;
+            let client = cluster.client().await?;
+            let hold = rollback::hold_on(client, &namespace, &entry, self.revision.as_deref()).await?;
+            let until = format!("until: epo provider resume {entry}");
+            output::print(format!("{entry} is held at revision {}, {until}\n", hold.revision).as_bytes())
+        })
+    }
+}
+
+impl Resume {
+    pub fn run(self) -> Result<(), Failure> {
+        setup::block_on(async {
+            let EntryArgs { entry, namespace, cluster } = self.entry;
+            let ended = rollback::resume(cluster.client().await?, &namespace, &entry).await?;
+            let done = match ended {
+                Some(hold) => format!(
+                    "the hold of {entry} at revision {} is over; it goes to what its source offers\n",
+                    hold.revision
+                ),
+                None => format!("{entry} is not held\n"),
+            };
+            output::print(done.as_bytes())
         })
     }
 }
@@ -78,6 +132,7 @@ fn data(past: &Past) -> Value {
         "revision": about.revision,
         "active": past.active,
         "held": past.held,
+        "untilResumed": past.until_resumed,
         "offered": past.offered,
         "kept": past.kept,
         "name": about.name,
@@ -95,7 +150,8 @@ fn table(past: &[Past]) -> String {
         let about = &past.about;
         let marks = [
             (past.active, "active"),
-            (past.held, "held"),
+            (past.held && !past.until_resumed, "held"),
+            (past.until_resumed, "held until resumed"),
             (past.offered, "offered"),
             (!past.kept, "not kept yet"),
         ];

@@ -20,6 +20,7 @@ pub struct Occasion {
     generation: i64,
     deleting: bool,
     retry: Option<String>,
+    abandon: bool,
     revisions: Vec<Option<(String, bool)>>,
     probed: u64,
 }
@@ -33,6 +34,7 @@ impl Occasion {
             generation: record.generation,
             deleting: record.deleting,
             retry: record.retry.clone(),
+            abandon: record.abandon,
             revisions,
             probed,
         }

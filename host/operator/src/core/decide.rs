@@ -16,6 +16,8 @@ pub enum Step {
     Hold,
     /// Nothing is left: take the finalizer off.
     Release,
+    /// Take the finalizer off although an instance is left: somebody asked for that.
+    Abandon,
     /// Wait for a provider entry.
     Await {
         /// The missing one.
@@ -40,6 +42,7 @@ impl Step {
             Self::Nothing => "nothing",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Abandon => "abandon",
             Self::Await { .. } => "await-entry",
             Self::Begin => "begin",
             Self::Create => "create",
@@ -89,6 +92,11 @@ pub fn decide(record: &ProxyRecord, entries: Entries) -> Step {
         return match begun {
             Begun::Nothing if record.finalizer => Step::Release,
             Begun::Nothing => Step::Nothing,
+            Begun::Making | Begun::Made | Begun::Outdated(_) | Begun::Ending
+                if record.abandon && record.finalizer =>
+            {
+                Step::Abandon
+            }
             Begun::Making | Begun::Made | Begun::Outdated(_) => Step::MarkDeleting(Cause::Unwanted),
             Begun::Ending => with_holder(record, entries, Step::Delete),
         };
@@ -152,6 +160,7 @@ mod tests {
             deleting,
             finalizer,
             retry: None,
+            abandon: false,
             spec: spec(),
             status: ProxyStatus { instance, ..ProxyStatus::default() },
         }
@@ -177,6 +186,22 @@ mod tests {
             }
         }
         instances
+    }
+
+    #[test]
+    fn an_instance_is_abandoned_only_with_its_proxy() {
+        let entries = Entries { wanted: false, holding: false };
+        for instance in instances() {
+            let asked = |deleting, finalizer| ProxyRecord {
+                abandon: true,
+                ..record(deleting, finalizer, instance.clone())
+            };
+            let is_left = instance.is_some();
+            assert_eq!(decide(&asked(true, true), entries) == Step::Abandon, is_left);
+            for (deleting, finalizer) in [(false, true), (false, false), (true, false)] {
+                assert_ne!(decide(&asked(deleting, finalizer), entries), Step::Abandon);
+            }
+        }
     }
 
     /// Every row of the table.
@@ -208,6 +233,7 @@ mod tests {
                         Step::Hold => assert!(!deleting && !finalizer, "{case}"),
                         Step::Release => assert!(deleting && finalizer && instance.is_none(), "{case}"),
                         Step::Nothing => assert!(deleting && !finalizer && instance.is_none(), "{case}"),
+                        Step::Abandon => panic!("no instance is abandoned that nobody gave up: {case}"),
                         Step::Await { entry } => assert!(
                             (entry == "one" && !wanted) || (entry == holder(&record) && !holding),
                             "{case}"

@@ -57,6 +57,7 @@ struct Stored {
     deleting: bool,
     finalizers: BTreeSet<String>,
     retry: Option<String>,
+    abandon: bool,
     spec: ProxySpec,
     status: ProxyStatus,
 }
@@ -78,6 +79,7 @@ impl MemoryStore {
             deleting: false,
             finalizers: BTreeSet::new(),
             retry: None,
+            abandon: false,
             spec: spec.clone(),
             status: ProxyStatus::default(),
         });
@@ -97,6 +99,11 @@ impl MemoryStore {
     /// Sets the retry annotation.
     pub fn set_retry(&self, key: &ProxyKey, value: &str) -> Option<ProxyRecord> {
         self.change(key, |stored| stored.retry = Some(value.to_owned()))
+    }
+
+    /// Sets the annotation that leaves its instance behind.
+    pub fn set_abandon(&self, key: &ProxyKey) -> Option<ProxyRecord> {
+        self.change(key, |stored| stored.abandon = true)
     }
 
     /// Puts a status in as somebody with rights on it would, whatever it was.
@@ -178,6 +185,7 @@ impl Stored {
             deleting: self.deleting,
             finalizer: self.finalizers.contains(FINALIZER),
             retry: self.retry.clone(),
+            abandon: self.abandon,
             spec: self.spec.clone(),
             status: self.status.clone(),
         }

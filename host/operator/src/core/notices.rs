@@ -6,7 +6,7 @@
 use egress_contract::ErrorClass;
 
 use crate::{
-    api::{Failure, Phase, ProxyStatus},
+    api::{ABANDON_ANNOTATION, Failure, Phase, ProxyStatus},
     core::{
         conditions::{HEALTHY, UNIQUE, bounded},
         store::{Notice, ProxyRecord},
@@ -85,6 +85,18 @@ pub fn kind_going() -> Notice {
 /// The last word on a Proxy.
 pub fn deleted() -> Notice {
     normal("Deleted", "nothing is left of it")
+}
+
+/// Somebody let it go without its instance.
+pub fn abandoned(record: &ProxyRecord) -> Notice {
+    let left = record.status.instance.as_ref().map_or_else(String::new, |instance| {
+        let id = instance.id.as_ref().map_or_else(|| "no id yet".to_owned(), |id| format!("id {id}"));
+        format!("{} ({id}) of entry {}", instance.name, instance.provider)
+    });
+    let left = format!(
+        "{left} is left where it is, as the annotation {ABANDON_ANNOTATION} asked; remove it yourself"
+    );
+    warning("Abandoned", &left)
 }
 
 fn of_failure(before: Option<&Failure>, failure: &Failure) -> Option<Notice> {

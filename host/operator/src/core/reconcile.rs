@@ -243,6 +243,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 self.store.notify(left.as_ref().unwrap_or(&record), notices::deleted()).await;
                 Ok(Flow::End)
             }
+            Step::Abandon => {
+                let left = self.store.set_finalizer(&record, false).await?;
+                self.store.notify(left.as_ref().unwrap_or(&record), notices::abandoned(&record)).await;
+                Ok(Flow::End)
+            }
             Step::Await { entry } => {
                 let why = match active.of(&entry) {
                     // What was known before the start stands until more is known.

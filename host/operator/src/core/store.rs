@@ -45,6 +45,8 @@ pub struct ProxyRecord {
     pub finalizer: bool,
     /// The retry annotation's value.
     pub retry: Option<String>,
+    /// Its instance is to be left where it is when it goes.
+    pub abandon: bool,
     /// What is wanted.
     pub spec: ProxySpec,
     /// What became of it.

@@ -31,15 +31,29 @@ impl EntryLoop {
         let about = about(&revision, source);
         let since = self.before.take().filter(|before| before.revision == id).and_then(|before| before.since);
         let about = ActiveRevision { since: since.or(about.since), ..about };
+        let compared = view::shadow(&revision);
+        let less = compared.as_ref().filter(|compared| !compared.differences.is_empty());
+        let less = less.map(|shadow| {
+            format!("; it sees less than revision {}: {}", shadow.against, shadow.differences.join("; "))
+        });
         let notice = Notice {
-            warning: false,
+            warning: less.is_some(),
             reason: "Activated".to_owned(),
             message: format!(
-                "{} {} from {} is active as revision {id}",
-                about.name, about.version, about.source
+                "{} {} from {} is active as revision {id}{}",
+                about.name,
+                about.version,
+                about.source,
+                less.unwrap_or_default()
             ),
         };
-        self.outlets.view.send_modify(|view| view.active = Some((about.clone(), revision)));
+        self.outlets.view.send_modify(|view| {
+            // What the last process found of the same one still holds.
+            if compared.is_some() || view.shadow.as_ref().is_some_and(|shadow| shadow.revision != id) {
+                view.shadow = compared;
+            }
+            view.active = Some((about.clone(), revision));
+        });
         self.unkept = Some((about, settings, module));
         // Its listener is gone only when the process ends.
         let _ = self.outlets.changes.send(entry).await;
@@ -80,7 +94,8 @@ impl EntryLoop {
     pub(super) async fn hold_is_over(&mut self, hold: Hold, offered: &str) {
         let message = format!(
             "the hold on revision {} is over: the source offers revision {offered}, no longer {}",
-            hold.revision, hold.instead_of
+            hold.revision,
+            hold.instead_of.as_deref().unwrap_or_default()
         );
         self.tell(Notice { warning: false, reason: "HoldOver".to_owned(), message }).await;
         let _ = self.outlets.holds_over.send(hold).await;

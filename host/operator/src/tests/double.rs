@@ -62,6 +62,11 @@ impl Double {
         self.0.lock().unwrap().store(path, object);
     }
 
+    /// Removes one, as somebody else would.
+    pub fn remove(&self, path: &str) {
+        self.0.lock().unwrap().objects.remove(path);
+    }
+
     /// All objects below a path.
     pub fn below(&self, path: &str) -> Vec<Value> {
         let state = self.0.lock().unwrap();

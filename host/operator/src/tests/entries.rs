@@ -1,173 +1,15 @@
 //! An entry over real components and a plain API server: what becomes active, and what people see of it.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use egress_capabilities::HomeCluster;
-use egress_contract::{EntryName, Installation};
-use egress_runtime::{Runtime, RuntimeConfig};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
 
-use super::double::Double;
+use super::process::{ENTRY, GUEST, HEALTH, World, entry, text};
 use crate::{
-    cluster::Cluster,
     config::read_entries,
     core::store::{Inactive, Providers},
-    entries::{Entries, Shared},
-    events::Events,
-    health::Seen,
-    kube_owners::KubeOwners,
-    modules::Modules,
     rollback,
 };
-
-const ENTRY: &str = "kubernetes";
-const HEALTH: &str = "/apis/egressproxies.dev/v1alpha1/providerhealths/kubernetes";
-const MOST: u64 = 8 << 20;
-
-static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
-static GUEST: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let out = FOLDER.path().join("guest.wasm");
-    provider_encode::Guest::find(here, Some("kubernetes-provider")).unwrap().build(&out).unwrap();
-    std::fs::read(out).unwrap()
-});
-/// Compiled once for all tests: most of them change the config, not the component.
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    let cache_dir = Some(FOLDER.path().join("cache"));
-    Runtime::new(RuntimeConfig { cache_dir, ..RuntimeConfig::default() }).unwrap()
-});
-
-struct World {
-    api: Double,
-    dir: PathBuf,
-}
-
-/// One process over the world.
-struct Process {
-    entries: Entries,
-    api: Double,
-    changes: mpsc::Receiver<String>,
-    leads: watch::Sender<Option<u32>>,
-}
-
-impl World {
-    fn new(name: &str) -> Self {
-        let dir = FOLDER.path().join(name);
-        std::fs::create_dir_all(&dir).unwrap();
-        let world = Self { api: Double::default(), dir };
-        world.put("a.wasm", &GUEST);
-        world
-    }
-
-    fn put(&self, file: &str, bytes: &[u8]) {
-        let aside = self.dir.join("aside");
-        std::fs::write(&aside, bytes).unwrap();
-        std::fs::rename(aside, self.dir.join(file)).unwrap();
-    }
-
-    fn start(&self) -> Process {
-        let cluster = Cluster { client: self.api.client(), namespace: "system".to_owned() };
-        let (changes, told) = mpsc::channel(1024);
-        let leads = watch::Sender::new(Some(1));
-        let entries = Entries::new(Shared {
-            modules: Modules::new(cluster.clone(), Some(self.dir.clone()), MOST),
-            events: Events::new(cluster.client.clone(), "test"),
-            owners: KubeOwners::new(cluster.client.clone(), Vec::new()),
-            cluster,
-            installation: Installation::new("installation"),
-            runtime: RUNTIME.clone(),
-            module_bytes: MOST,
-            // Nothing listens there: the place is down, and that is no fault of a component.
-            home: HomeCluster {
-                config: kube::Config::new("http://127.0.0.1:9".parse().unwrap()),
-                uid: "cluster".to_owned(),
-            },
-            config_map: "system/egress-providers".to_owned(),
-            changes,
-            leadership: leads.subscribe(),
-        });
-        entries.listed();
-        Process { entries, api: self.api.clone(), changes: told, leads }
-    }
-}
-
-/// An entry whose config differs by its image.
-fn text(file: &str, image: &str) -> String {
-    format!(
-        "module: {{ file: {file} }}\nconfig: {{ cluster: home, image: {image} }}\ngrants:\n  kubernetes:\n    \
-         clusters:\n      home:\n        operator: true\n        timeouts: {{ connectMs: 200, requestMs: 400 }}\n        \
-         rules: [{{ resources: [pods], verbs: [get], namespaces: [a] }}]\n"
-    )
-}
-
-impl Process {
-    fn apply(&self, text: &str) {
-        let data = [(ENTRY.to_owned(), text.to_owned())];
-        self.entries.apply(read_entries(data.iter().map(|(key, text)| (key, text))));
-    }
-
-    fn active(&self) -> Option<String> {
-        self.entries.active(ENTRY).ok().map(|active| active.revision)
-    }
-
-    /// Until the health shows what is wanted. It is the test's own deadline that would end it.
-    async fn shows(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = std::time::Instant::now() + Duration::from_secs(120);
-        loop {
-            let health = self.api.object(HEALTH).unwrap_or_default();
-            if wanted(&health) {
-                return health;
-            }
-            assert!(std::time::Instant::now() < deadline, "{health:#}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    /// The revision that becomes active after another.
-    async fn active_after(&self, before: Option<&str>) -> String {
-        let shown = self.shows(|health| {
-            let active = health["status"]["active"]["revision"].as_str();
-            active.is_some() && active != before
-        });
-        shown.await["status"]["active"]["revision"].as_str().unwrap().to_owned()
-    }
-
-    /// Something that never ends, until something else has.
-    async fn beside<T>(&self, never: impl Future<Output = ()>, wanted: impl Future<Output = T>) -> T {
-        tokio::select! {
-            () = never => panic!("it ended"),
-            wanted = wanted => wanted,
-        }
-    }
-
-    async fn kept(&self, count: usize) {
-        self.shows(|_| {
-            self.api.below("/api/v1/namespaces/system/configmaps/egress-revision-").len() == count
-        })
-        .await;
-    }
-
-    /// Tells the process what stands in the health's spec, as its watch would.
-    fn see_hold(&self) {
-        let hold = self.api.object(HEALTH).unwrap()["spec"]["hold"].clone();
-        let hold = serde_json::from_value(hold).unwrap();
-        self.entries.see(Seen::Asked(ENTRY.to_owned(), hold, None));
-    }
-
-    fn told(&self) -> Vec<String> {
-        let events = self.api.below("/apis/events.k8s.io/v1/namespaces/default/events/");
-        events.iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-fn entry() -> EntryName {
-    ENTRY.parse().unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_that_comes_later_is_taken_up_when_it_comes() {
@@ -302,6 +144,47 @@ async fn a_rollback_lasts_over_a_start_and_until_the_source_offers_something_new
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hold_by_hand_lasts_over_a_start_and_on_another_replica_until_it_is_resumed() {
+    let world = World::new("hold");
+    let process = world.start();
+    process.apply(&text("a.wasm", "one"));
+    let one = process.active_after(None).await;
+    process.kept(1).await;
+    let client = || world.api.client();
+    let hold = rollback::hold_on(client(), "system", &entry(), None).await.unwrap();
+    assert_eq!((hold.revision.as_str(), hold.instead_of), (one.as_str(), None));
+    process.see_hold();
+    // Another one knows it from its start, and both pass over two offers.
+    let replica = world.start();
+    replica.leads.send_replace(None);
+    for image in ["two", "three"] {
+        for process in [&process, &replica] {
+            process.apply(&text("a.wasm", image));
+            process.shows(|health| health["status"]["offered"] != one.as_str()).await;
+            process.shows(|_| process.active().is_some()).await;
+            assert_eq!(process.active().as_ref(), Some(&one));
+        }
+    }
+    drop((process, replica));
+
+    let process = world.start();
+    process.apply(&text("a.wasm", "four"));
+    process.shows(|_| process.active().is_some()).await;
+    assert_eq!(process.active().as_ref(), Some(&one), "a start never ran another");
+    let past = rollback::history(client(), "system", &entry()).await.unwrap();
+    assert!(past[0].about.revision == one && past[0].held && past[0].until_resumed);
+
+    let ended = rollback::resume(client(), "system", &entry()).await.unwrap();
+    assert_eq!(ended.unwrap().revision, one);
+    process.see_hold();
+    let four = process.active_after(Some(&one)).await;
+    assert_ne!(four, one);
+    assert_eq!(rollback::resume(client(), "system", &entry()).await.unwrap(), None);
+    let missing = rollback::hold_on(client(), "system", &entry(), Some("ffff")).await.unwrap_err();
+    assert!(missing.to_string().contains("has no revision ffff"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_waits_to_lead_has_loaded_and_writes_nothing_before_he_leads() {
     let world = World::new("standby");
     let process = world.start();
@@ -347,7 +230,7 @@ async fn a_removed_entry_is_no_longer_shown_and_still_serves_what_it_made() {
     process.apply(&text("a.wasm", "one"));
     let one = process.active_after(None).await;
     process.entries.apply(read_entries([]));
-    process.shows(Value::is_null).await;
+    process.beside(process.entries.take_over(), process.shows(Value::is_null)).await;
     let active = process.entries.active(ENTRY).unwrap();
     assert!(!active.listed && active.revision == one);
     process.apply(&text("a.wasm", "two"));
@@ -403,7 +286,7 @@ async fn without_a_providers_config_map_what_ran_goes_on_before_and_after_a_rest
     process.active_after(Some(&one)).await;
     process.shows(|health| listed(health, "True")).await;
     process.entries.apply(read_entries([]));
-    process.shows(Value::is_null).await;
+    process.beside(process.entries.take_over(), process.shows(Value::is_null)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,5 +5,8 @@ pub mod double;
 mod entries;
 mod identity;
 mod keeping;
+mod leaving;
 mod naming;
+mod process;
 mod real;
+mod shadow;

@@ -124,7 +124,7 @@ async fn load(slot: &egress_runtime::Slot, raw: &[u8], config: Value, limits: Li
 async fn each_is_refused_at_its_stage_and_the_old_revision_goes_on() {
     let slot = slot();
     let cluster = Arc::new(Cluster::default());
-    let good = slot.load(candidate_at(cluster, json!({}))).await.unwrap();
+    let good = slot.load(candidate_at(cluster.clone(), json!({}))).await.unwrap();
     good.create(&target(), &spec(), b"").await.unwrap();
     for bad in all() {
         let refusal = load(&slot, &bad.raw, bad.config, limits(bad.reason)).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn each_is_refused_at_its_stage_and_the_old_revision_goes_on() {
         active.get(&target()).await.unwrap();
     }
     // And what is good is taken up then as ever.
-    let next = slot.load(candidate(json!({ "steps": 1 }))).await.unwrap();
+    let next = slot.load(candidate_at(cluster, json!({ "steps": 1 }))).await.unwrap();
     assert_eq!(slot.active().unwrap().id(), next.id());
     assert_ne!(next.id(), good.id());
 }

@@ -26,7 +26,7 @@ pub struct Cluster {
     stalling: Mutex<Option<&'static str>>,
     stalled: AtomicU64,
     released: Gate,
-    /// How long a call takes that is about an object.
+    /// How long a call takes that is about one object.
     latency: Duration,
 }
 
@@ -67,6 +67,17 @@ impl Cluster {
         self.objects().get(&(plural.to_owned(), namespace.to_owned(), name.to_owned())).cloned()
     }
 
+    /// Puts an object there, as somebody else would.
+    pub fn put(&self, plural: &str, namespace: &str, object: Value) {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        self.objects().insert((plural.to_owned(), namespace.to_owned(), name), object);
+    }
+
+    /// Removes one, as somebody else would.
+    pub fn remove(&self, plural: &str, namespace: &str, name: &str) {
+        self.objects().remove(&(plural.to_owned(), namespace.to_owned(), name.to_owned()));
+    }
+
     /// From now on, calls of this name do not come back.
     pub fn stall(&self, call: &'static str) {
         *self.stalling.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
@@ -102,7 +113,7 @@ impl Cluster {
             let _hanging = Hanging(&self.stalled);
             self.released.pass().await;
         }
-        if self.latency.is_zero() || call == "about" {
+        if self.latency.is_zero() || matches!(call, "about" | "list") {
             // As at a real one: the answer comes later.
             tokio::task::yield_now().await;
         } else {

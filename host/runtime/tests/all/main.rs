@@ -21,6 +21,8 @@ mod inert;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod shadow;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod swaps;

@@ -13,7 +13,8 @@ mod witness;
 pub use epo::{Epo, program};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
-    another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, slow_to_compile, with_text,
+    another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, mutants, slow_to_compile,
+    with_text,
 };
 pub use recorder::{Record, Recorder};
 pub use site::{Site, Wanted};

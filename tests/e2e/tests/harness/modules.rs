@@ -10,6 +10,7 @@ const EARLY: &[u8] = b"misbehave-early:";
 const EARLY_BYTES: usize = 48;
 
 static KUBERNETES: LazyLock<Vec<u8>> = LazyLock::new(|| build("kubernetes-provider"));
+static MUTANTS: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-mutants"));
 static MISBEHAVING: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-misbehave"));
 
 fn build(package: &str) -> Vec<u8> {
@@ -30,6 +31,11 @@ pub fn another_build(component: &[u8], note: &str) -> Vec<u8> {
     let content = [&[4][..], b"note", note.as_bytes()].concat();
     let length = u8::try_from(content.len()).ok().filter(|length| *length < 128).expect("a short note");
     [component, &[0, length], &content].concat()
+}
+
+/// The kubernetes provider, which breaks the promise that its config's `mutant` names.
+pub fn mutants() -> Vec<u8> {
+    MUTANTS.clone()
 }
 
 /// The component that misbehaves: which fault, in which export, and how much of it stand in its config.

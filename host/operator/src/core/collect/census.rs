@@ -12,6 +12,8 @@ use crate::core::store::ProxyKey;
 pub struct Owner {
     /// Which.
     pub key: ProxyKey,
+    /// The entry that made its instance, if it has one.
+    pub entry: Option<String>,
     /// The name of the instance that its status has, if it has one.
     pub instance: Option<String>,
     /// That instance's id, once it is known.

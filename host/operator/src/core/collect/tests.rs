@@ -76,6 +76,7 @@ impl World {
 fn owner(proxy: &str, instance: Option<&str>) -> Owner {
     Owner {
         key: ProxyKey { namespace: "team-a".into(), name: proxy.into() },
+        entry: instance.map(|_| "entry".to_owned()),
         instance: instance.map(str::to_owned),
         id: None,
         readable: true,

@@ -101,3 +101,20 @@ fn a_failure_shows_its_next_attempt() {
     let wait = failure.retry_at.unwrap().0.duration_since(failure.at.unwrap().0).as_secs();
     assert!((3600..=3961).contains(&wait), "{wait}");
 }
+
+#[test]
+fn what_is_abandoned_stays_where_it_is_and_is_named() {
+    let (world, host) = World::running();
+    let (name, id) = (world.name(), world.status().instance.unwrap().id.unwrap());
+    world.store.request_delete(&world.key);
+    world.store.set_abandon(&world.key);
+    world.until_gone(&host);
+    assert_eq!(world.backend.calls("delete"), 0);
+    assert_eq!(world.told().last().map(String::as_str), Some("Abandoned"));
+    let notices = world.store.notices();
+    let (_, notice) = notices.last().unwrap();
+    assert!(
+        notice.warning && notice.message.starts_with(&format!("{name} (id {id}) of entry ")),
+        "{notice:?}"
+    );
+}
