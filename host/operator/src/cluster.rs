@@ -5,10 +5,10 @@
 
 use std::{error::Error as _, sync::Arc, time::Duration};
 
+use egress_capabilities::kubernetes;
 use egress_runtime::capability::{Always, Writes};
-use kube::{Client, Config, client::ClientBuilder, core::Status};
-
-use crate::gate::{self, Gate};
+use http::HeaderValue;
+use kube::{Client, Config, core::Status};
 
 /// The field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "egress-proxies-operator";
@@ -28,20 +28,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A client that repeats nothing by itself: kube's default repeats for minutes, also what was meant once.
+    /// A client that repeats nothing by itself.
     pub fn new(config: Config, namespace: String) -> Result<Self, CallError> {
         Self::guarded(config, namespace, Arc::new(Always))
     }
 
     /// The same, on which nothing is written unless it may be.
-    pub fn guarded(
-        mut config: Config,
-        namespace: String,
-        writes: Arc<dyn Writes>,
-    ) -> Result<Self, CallError> {
-        config.default_retry = false;
-        let builder = ClientBuilder::try_from(config).map_err(|error| CallError::Failed(Box::new(error)))?;
-        Ok(Self { client: builder.with_layer(&Gate(writes)).build(), namespace })
+    pub fn guarded(config: Config, namespace: String, writes: Arc<dyn Writes>) -> Result<Self, CallError> {
+        let connecting = config.connect_timeout.unwrap_or(DEADLINE).min(DEADLINE);
+        let agent = HeaderValue::from_static(FIELD_MANAGER);
+        let client = kubernetes::connect(config, connecting, agent, writes);
+        Ok(Self { client: client.map_err(|error| CallError::Failed(Box::new(error)))?, namespace })
     }
 }
 
@@ -123,7 +120,6 @@ fn sentence(error: &kube::Error) -> String {
         kube::Error::SerdeError(error) => {
             format!("the API server's answer can't be read: {error}; is its CRD the operator's own?")
         }
-        other if let Some(withheld) = gate::withheld(other) => withheld.to_string(),
         // Each layer repeats its cause or hides it; the innermost one says what happened.
         other => {
             let mut innermost = other.source();

@@ -338,7 +338,8 @@ impl Run {
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
         let inlets = entry::Inlets { asked, hold: hold.subscribe(), leadership: shared.leadership.clone() };
         let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
-        let lender = Lender::new(entry.clone(), Some(shared.home.clone()));
+        let writes = Arc::clone(shared.runtime.writes());
+        let lender = Lender::new(entry.clone(), Some(shared.home.clone()), writes);
         let revisions = Revisions::new(&shared.cluster, entry);
         let modules = (shared.modules.clone(), shared.module_bytes);
         let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use egress_capabilities::{HomeCluster, KubernetesCapability};
 use egress_contract::{EntryName, Fault};
-use egress_runtime::{Lent, capability::Kubernetes};
+use egress_runtime::{
+    Lent,
+    capability::{Kubernetes, Writes},
+};
 
 use crate::{
     cluster::Cluster,
@@ -26,6 +29,7 @@ pub async fn home(config: kube::Config) -> Result<HomeCluster, IdentityError> {
 pub struct Lender {
     entry: EntryName,
     home: Option<HomeCluster>,
+    writes: Arc<dyn Writes>,
     last: Option<Made>,
 }
 
@@ -37,9 +41,10 @@ struct Made {
 }
 
 impl Lender {
-    /// For this entry; `home` is the cluster that holds the Proxies, where there is one.
-    pub fn new(entry: EntryName, home: Option<HomeCluster>) -> Self {
-        Self { entry, home, last: None }
+    /// For this entry; `home` is the cluster that holds the Proxies, where there is one. Nothing is written
+    /// unless it may be.
+    pub fn new(entry: EntryName, home: Option<HomeCluster>, writes: Arc<dyn Writes>) -> Self {
+        Self { entry, home, writes, last: None }
     }
 
     /// Or everything that is wrong with the grants, with paths from the entry's top.
@@ -59,7 +64,8 @@ impl Lender {
             None => None,
             Some(grant) => {
                 let made = KubernetesCapability::new(&self.entry, grant, self.home.clone());
-                let made = made.map_err(below_grant)?.with_limits(size(request_bytes), size(response_bytes));
+                let made = made.map_err(below_grant)?.guarded(&self.writes);
+                let made = made.with_limits(size(request_bytes), size(response_bytes));
                 Some(Arc::new(made) as Arc<dyn Kubernetes>)
             }
         };

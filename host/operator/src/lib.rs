@@ -12,7 +12,6 @@ pub mod core;
 mod entries;
 mod entry;
 mod events;
-mod gate;
 mod health;
 mod identity;
 mod kube_lease;

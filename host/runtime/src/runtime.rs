@@ -180,7 +180,8 @@ impl Runtime {
         &self.inner.places
     }
 
-    pub(crate) fn writes(&self) -> &Arc<dyn Writes> {
+    /// What is asked before anything is changed.
+    pub fn writes(&self) -> &Arc<dyn Writes> {
         &self.inner.writes
     }
 

@@ -61,7 +61,7 @@ pub(super) fn of_exchange(server: &str, error: &(dyn StdError + 'static)) -> Kub
         return plain(Kind::Tls, format!("{server}: TLS: {tls}"), sent);
     }
     if let Some(late) = find::<NoConnection>(error) {
-        return plain(Kind::Connect, format!("{server}: {late}"), false);
+        return plain(Kind::Connect, format!("{server}: {late} (connectMs of the grant's timeouts)"), false);
     }
     let cause = innermost(error);
     match connecting {

@@ -5,6 +5,7 @@ mod grant;
 mod granted;
 mod names;
 mod permit;
+mod proven;
 mod request;
 mod source;
 mod transport;
@@ -15,7 +16,7 @@ use async_trait::async_trait;
 use egress_contract::{EntryName, Fault};
 use egress_runtime::capability::{
     Access, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind as Kind, ListOptions,
-    PatchKind, Resource, Server,
+    PatchKind, Resource, Server, Writes,
 };
 use http::HeaderValue;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -27,6 +28,7 @@ pub use granted::Granted;
 use permit::{Permit, Scope, Verb};
 use request::Outgoing;
 use source::{Live, Source};
+pub use transport::connect;
 
 const MIB: usize = 1024 * 1024;
 
@@ -97,6 +99,13 @@ impl KubernetesCapability {
     #[must_use]
     pub fn with_limits(self, request_bytes: usize, response_bytes: usize) -> Self {
         Self { request_bytes, response_bytes, ..self }
+    }
+
+    /// Nothing leaves for a cluster that would change it, unless it may. Before the first call.
+    #[must_use]
+    pub fn guarded(mut self, writes: &Arc<dyn Writes>) -> Self {
+        self.clusters.values_mut().for_each(|cluster| cluster.source.guard(Arc::clone(writes)));
+        self
     }
 
     fn cluster(&self, name: &str) -> Result<(Scope<'_>, &Cluster), KubernetesFailure> {

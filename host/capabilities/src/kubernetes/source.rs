@@ -5,7 +5,7 @@
 
 use std::{os::unix::fs::MetadataExt, path::PathBuf, sync::Arc, time::Duration};
 
-use egress_runtime::capability::KubernetesFailure;
+use egress_runtime::capability::{Always, KubernetesFailure, Writes};
 use http::HeaderValue;
 use kube::{
     Client, Config,
@@ -26,6 +26,7 @@ pub(super) struct Source {
     impersonate: Option<String>,
     connect: Duration,
     agent: HeaderValue,
+    writes: Arc<dyn Writes>,
     live: Mutex<Option<Arc<Live>>>,
 }
 
@@ -73,7 +74,13 @@ impl Source {
             .as_ref()
             .map(|a| format!("system:serviceaccount:{}:{}", a.namespace, a.name));
         let connect = Duration::from_millis(grant.timeouts.connect_ms);
-        Some(Self { origin, impersonate, connect, agent, live: Mutex::new(None) })
+        let writes = Arc::new(Always);
+        Some(Self { origin, impersonate, connect, agent, writes, live: Mutex::new(None) })
+    }
+
+    /// Before it is used.
+    pub(super) fn guard(&mut self, writes: Arc<dyn Writes>) {
+        self.writes = writes;
     }
 
     /// Whether it is the operator's own cluster by construction.
@@ -130,7 +137,9 @@ impl Source {
         let server =
             config.cluster_url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let (connect, agent, for_client) = (self.connect, self.agent.clone(), config.clone());
-        let client = tokio::task::spawn_blocking(move || transport::connect(for_client, connect, &agent))
+        let writes = Arc::clone(&self.writes);
+        let connecting = move || transport::connect(for_client, connect, agent, writes);
+        let client = tokio::task::spawn_blocking(connecting)
             .await
             // kube panics at a token that is no header's value.
             .map_err(|_| failure::credentials(format!("{server}: {}", failure::UNUSABLE_TOKEN)))?

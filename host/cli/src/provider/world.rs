@@ -10,7 +10,7 @@ use egress_conformance::{
 use egress_operator::lend::{self, Lender};
 use egress_runtime::{
     Lent,
-    capability::{Clock, SystemClock},
+    capability::{Always, Clock, SystemClock},
 };
 use egress_sim::watched::{Watch, Watched};
 
@@ -98,7 +98,7 @@ pub async fn lent(subject: &Subject, home: &ClusterArgs) -> Result<Lent, Failure
         }
         false => None,
     };
-    let lent = Lender::new(subject.entry.clone(), home).lend(&subject.settings);
+    let lent = Lender::new(subject.entry.clone(), home, Arc::new(Always)).lend(&subject.settings);
     lent.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })
 }
 
