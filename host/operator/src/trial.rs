@@ -3,11 +3,11 @@
 //! What the operator would find at the stages `check` and `shadow`, found from somebody's own machine: the entry
 //! comes from the providers ConfigMap, what is active from the kept revisions. Both only look.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use egress_capabilities::HomeCluster;
 use egress_contract::{EntryName, Fault, Installation, InvalidName};
-use egress_runtime::{Candidate, Comparison, Module, Refusal, Runtime, Slot};
+use egress_runtime::{Candidate, Comparison, Module, Refusal, Runtime, Slot, capability::Always};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
@@ -168,7 +168,8 @@ impl Trial {
         let slot = Slot::new(runtime.clone(), entry.clone(), installation);
         // Of its own each: the grants may differ.
         let lend = |who, settings: &Settings| {
-            let lent = Lender::new(entry.clone(), home.clone()).lend(settings);
+            // The runtime denies both every write already.
+            let lent = Lender::new(entry.clone(), home.clone(), Arc::new(Always)).lend(settings);
             lent.map_err(|faults| TrialError::Grants { who, faults })
         };
         let refused = |who| move |refusal| TrialError::Refused { who, refusal };
