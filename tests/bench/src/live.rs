@@ -2,12 +2,13 @@
 //! it needs.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use egress_operator::api::{ProviderHealth, Proxy, crds};
+use egress_operator::api::{ProviderHealth, Proxy, ProxySpec, crds};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Namespace},
@@ -20,14 +21,14 @@ use kube::{
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{Failure, fleet, report::Report, served::Served, waiting::resident_of};
+use crate::{Failure, report::Report, waiting::resident_of};
 
-pub(crate) const NAMESPACE: &str = "egress-bench";
-pub(crate) const ENTRY: &str = "bench";
+const NAMESPACE: &str = "egress-bench";
+const ENTRY: &str = "bench";
 const SWAPS: usize = 10;
+const PROXIES: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Where.
@@ -36,19 +37,14 @@ pub(crate) struct Options {
     pub(crate) kubeconfig: PathBuf,
 }
 
-pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
+fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new("the live part", error.to_string())
 }
 
 /// Measures, and removes what it made.
 pub(crate) async fn measure(report: &mut Report, options: &Options, component: &[u8]) -> Result<(), Failure> {
     let client = client(options).await?;
-    let folder = tempfile::tempdir().map_err(failed)?;
-    let backend = Served::start().await.map_err(failed)?;
-    let kubeconfig = folder.path().join("simulated.conf");
-    std::fs::write(&kubeconfig, backend.kubeconfig().to_string()).map_err(failed)?;
-    let modules = [component.to_vec(), another_build(component)];
-    let live = Live { client, modules, folder, kubeconfig };
+    let live = Live { client, modules: [component.to_vec(), another_build(component)] };
     live.prepare().await?;
     let measured = live.run(report, options).await;
     let removed = live.remove().await;
@@ -72,24 +68,6 @@ fn another_build(component: &[u8]) -> Vec<u8> {
 struct Live {
     client: Client,
     modules: [Vec<u8>; 2],
-    folder: TempDir,
-    /// Of the simulated backend.
-    kubeconfig: PathBuf,
-}
-
-/// The operator. Its metrics are served at the address.
-pub(crate) fn start(options: &Options, cache: &Path, address: &str) -> Result<Child, Failure> {
-    Command::new(&options.epo)
-        .args(["run", "--namespace", NAMESPACE, "--metrics-address", address, "--kubeconfig"])
-        .arg(&options.kubeconfig)
-        .arg("--cache-dir")
-        .arg(cache)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)
 }
 
 impl Live {
@@ -109,7 +87,7 @@ impl Live {
         let entry = json!({
             "module": {"configMap": {"name": "bench-module"}},
             "config": {"cluster": "home", "namespace": NAMESPACE, "image": "docker.io/lab/squid:1"},
-            "grants": {"kubernetes": {"clusters": {"home": {"kubeconfig": {"file": self.kubeconfig}, "rules": [{
+            "grants": {"kubernetes": {"clusters": {"home": {"operator": true, "rules": [{
                 "resources": ["pods", "configmaps", "resourcequotas"],
                 "verbs": ["get", "list", "create", "patch", "delete"],
                 "namespaces": [NAMESPACE],
@@ -149,11 +127,21 @@ impl Live {
     }
 
     async fn run(&self, report: &mut Report, options: &Options) -> Result<(), Failure> {
-        let mut epo = start(options, &self.folder.path().join("cache"), "off")?;
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let mut epo = Command::new(&options.epo)
+            .args(["run", "--namespace", NAMESPACE, "--kubeconfig"])
+            .arg(&options.kubeconfig)
+            .arg("--cache-dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
         let measured = self.with(report, &mut epo).await;
         epo.kill().await.map_err(failed)?;
-        measured?;
-        fleet::measure(report, options, &self.client, &self.folder.path().join("cache")).await
+        measured
     }
 
     async fn with(&self, report: &mut Report, epo: &mut Child) -> Result<(), Failure> {
@@ -175,6 +163,9 @@ impl Live {
         }
         let update = report.samples("ConfigMap update to active, compile cached", "ms", readings);
         report.figure("ConfigMap update to active, against its aim", "ms", update, Some(300.0));
+
+        self.proxies().await?;
+        report.figure("the operator's memory: 1,000 Proxies", "MiB", mib(resident_of(&pid)?), None);
         Ok(())
     }
 
@@ -195,6 +186,40 @@ impl Live {
         Err(failed("a build did not become active"))
     }
 
+    async fn proxies(&self) -> Result<(), Failure> {
+        let api: Api<Proxy> = Api::namespaced(self.client.clone(), NAMESPACE);
+        stream::iter(0..PROXIES)
+            .map(|number| {
+                let api = api.clone();
+                async move {
+                    let spec = ProxySpec { provider: ENTRY.into(), port: 3128, ..ProxySpec::default() };
+                    api.create(&PostParams::default(), &Proxy::new(&format!("bench-{number}"), spec))
+                        .await
+                        .map(|_| ())
+                }
+            })
+            .buffer_unordered(16)
+            .try_collect::<()>()
+            .await
+            .map_err(failed)?;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let proxies = api.list(&Default::default()).await.map_err(failed)?;
+            let begun = |proxy: &Proxy| {
+                proxy
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.instance.as_ref())
+                    .is_some_and(|one| one.id.is_some())
+            };
+            if proxies.items.iter().filter(|proxy| begun(proxy)).count() == PROXIES {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Err(failed("1,000 Proxies were not all begun"))
+    }
+
     /// The namespace goes with all that is in it; finalizers first, since epo has ended.
     async fn remove(&self) -> Result<(), Failure> {
         let api: Api<Proxy> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -209,6 +234,6 @@ impl Live {
     }
 }
 
-pub(crate) fn mib(bytes: u64) -> f64 {
+fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }

@@ -1,8 +1,7 @@
-//! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--only live]]`: what a provider in a component costs, each figure beside its
+//! `bench [--component FILE] [--out FILE]`: what a provider in a component costs, each figure beside its
 //! alternative, measured in the same run on the same machine. Nothing here decides a test.
 
 mod backend;
-mod fleet;
 mod host_call;
 mod live;
 mod loading;
@@ -10,7 +9,6 @@ mod native;
 mod operation;
 mod plugin;
 mod report;
-mod served;
 mod waiting;
 mod ways;
 mod wire;
@@ -41,8 +39,6 @@ struct Options {
     out: PathBuf,
     /// The release build of epo and a kubeconfig, for what needs an API server.
     live: Option<live::Options>,
-    /// Nothing else.
-    only_live: bool,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +75,6 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         component: PathBuf::from("target/providers/kubernetes.wasm"),
         out: PathBuf::from("target/bench/summary.json"),
         live: None,
-        only_live: false,
     };
     let (mut epo, mut kubeconfig) = (None, None);
     while let Some(flag) = args.next() {
@@ -89,13 +84,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--out" => options.out = value,
             "--epo" => epo = Some(value),
             "--kubeconfig" => kubeconfig = Some(value),
-            "--only" if value.as_os_str() == "live" => options.only_live = true,
-            _ => {
-                return Err(format!(
-                    "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --only live",
-                    value.display()
-                ));
-            }
+            _ => return Err(format!("{flag} is not known: --component, --out, --epo, --kubeconfig")),
         }
     }
     options.live = match (epo, kubeconfig) {
@@ -111,10 +100,27 @@ async fn run(options: &Options) -> Result<(), Failure> {
     let component = read.map_err(|error| {
         Failure::new("the component", format!("{}: {error}", options.component.display()))
     })?;
+    let folder =
+        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
     let mut report = Report::default();
-    if !options.only_live {
-        calls(&mut report, &component).await?;
-    }
+    let installation = Installation::new("bench");
+
+    eprintln!("bench: loading, cold and from the cache");
+    let backend = Arc::new(Backend::default());
+    let slot = loading::measure(&mut report, &installation, &component, &backend, folder.path()).await?;
+    let Some(active) = slot.active() else {
+        return Err(Failure::new("the component", "did not become active"));
+    };
+
+    eprintln!("bench: creates, three ways");
+    ways::measure(&mut report, &installation, active.as_ref(), &backend, folder.path()).await?;
+
+    eprintln!("bench: host calls, two ways");
+    host_call::measure(&mut report, &installation, folder.path()).await?;
+
+    eprintln!("bench: instances that wait");
+    waiting::measure(&mut report, &installation, &component, folder.path()).await?;
+
     match &options.live {
         Some(live) => live::measure(&mut report, live, &component).await?,
         None => eprintln!("bench: no --epo and --kubeconfig: what needs an API server is left out"),
@@ -123,29 +129,5 @@ async fn run(options: &Options) -> Result<(), Failure> {
     report.print();
     report.write(&options.out).map_err(|error| Failure::new("the summary", error.to_string()))?;
     eprintln!("bench: written to {}", options.out.display());
-    Ok(())
-}
-
-/// What calls cost, in this process.
-async fn calls(report: &mut Report, component: &[u8]) -> Result<(), Failure> {
-    let folder =
-        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
-    let installation = Installation::new("bench");
-
-    eprintln!("bench: loading, cold and from the cache");
-    let backend = Arc::new(Backend::default());
-    let slot = loading::measure(report, &installation, component, &backend, folder.path()).await?;
-    let Some(active) = slot.active() else {
-        return Err(Failure::new("the component", "did not become active"));
-    };
-
-    eprintln!("bench: creates, three ways");
-    ways::measure(report, &installation, active.as_ref(), &backend, folder.path()).await?;
-
-    eprintln!("bench: host calls, two ways");
-    host_call::measure(report, &installation, folder.path()).await?;
-
-    eprintln!("bench: instances that wait");
-    waiting::measure(report, &installation, component, folder.path()).await?;
     Ok(())
 }
