@@ -58,7 +58,7 @@ impl Project {
             .current_dir(&self.folder)
             .env("EPO", &self.epo)
             .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
-            .env("CARGO_TARGET_DIR", projects().join("cargo"))
+            .env("CARGO_TARGET_DIR", self.folder.with_extension("cargo"))
             // Whether it builds is the question here, not how fast it then is.
             .envs([("CARGO_PROFILE_PROVIDER_OPT_LEVEL", "1"), ("CARGO_PROFILE_PROVIDER_LTO", "off")]);
         command
