@@ -34,6 +34,7 @@
 //! - A change of what must not change is refused without the diff of Go's fields.
 //! - Whether a Pod that has ended still shows its address is a matter of chance on a real node; here it does.
 //! - A patch after which an object can't be read is refused without the same quote of that object.
+//! - How many restarts come before a real kubelet first shows a back-off depends on how busy its node is.
 //!
 //! # What is not simulated
 //!

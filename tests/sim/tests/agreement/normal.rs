@@ -14,6 +14,7 @@ pub const SET_ASIDE: &[&str] = &[
     "A change of what must not change is refused without the diff of Go's fields.",
     "Whether a Pod that has ended still shows its address is a matter of chance on a real node; here it does.",
     "A patch after which an object can't be read is refused without the same quote of that object.",
+    "How many restarts come before a real kubelet first shows a back-off depends on how busy its node is.",
 ];
 
 #[derive(Default)]
@@ -63,6 +64,7 @@ impl Normal {
                         // What the kernel gave, which is no word of the kubelet's.
                         ("resources", Value::Object(_)) if fields.contains_key("phase") => continue,
                         ("clusterIP" | "clusterIPs", value) => without_addresses(value),
+                        ("restartCount", value) if value != 0 && backs_off(fields) => json!("<restarts>"),
                         (_, value) => self.at(value),
                     };
                     shown.insert(self.text(key), value);
@@ -154,6 +156,10 @@ impl Normal {
         {
             text = format!("{before}ResourceVersion in record ({}){after}", self.version(version));
         }
+        let backing_off = text.strip_prefix("back-off ").and_then(|rest| rest.split_once(" restarting "));
+        if let Some((_, rest)) = backing_off {
+            text = format!("back-off <wait> restarting {rest}");
+        }
         if let Some((before, _)) =
             text.split_once(", current: ").filter(|_| text.contains("resource version"))
         {
@@ -177,6 +183,11 @@ impl Normal {
 
 fn has_ended(status: &Map<String, Value>) -> bool {
     status.get("phase").is_some_and(|phase| phase == "Succeeded" || phase == "Failed")
+}
+
+/// Whether this is the status of a container that waits for its next start.
+fn backs_off(status: &Map<String, Value>) -> bool {
+    status.get("state").is_some_and(|state| state["waiting"]["reason"] == "CrashLoopBackOff")
 }
 
 fn is_uid(text: &str) -> bool {

@@ -11,8 +11,9 @@ use crate::{
     step::{Call, Step},
 };
 
-/// How often a step is asked again.
-const TRIES: usize = 300;
+/// How often a step is asked again, a tenth of a second apart: a busy node shows some things only after the third
+/// or fourth round of a back-off that doubles.
+const TRIES: usize = 2400;
 
 /// All answers, in the form in which they are compared.
 pub async fn run(site: &Site, script: Vec<Step>) -> Vec<(String, Value)> {
