@@ -21,7 +21,12 @@ pub async fn run(site: &Site, script: Vec<Step>) -> Vec<(String, Value)> {
     let mut normal = Normal::new(&site.namespace);
     let mut answers = Vec::new();
     for step in script {
-        let answer = ask_until(site, &answered, &step).await;
+        let mut answer = ask_until(site, &answered, &step).await;
+        if !step.status_matters
+            && let Ok(Value::Object(fields)) = &mut answer
+        {
+            fields.remove("status");
+        }
         let shown = match &answer {
             Ok(value) => json!({ "ok": normal.value(value) }),
             Err(failure) => json!({ "refused": normal.failure(failure) }),

@@ -14,6 +14,8 @@ pub struct Step {
     pub call: Call,
     /// Asked again until this holds: what controllers do takes its time.
     pub until: Option<fn(&Value) -> bool>,
+    /// Whether the answer's status is compared.
+    pub status_matters: bool,
 }
 
 /// In texts `$ns` is the script's namespace, and `{step:/path}` what an earlier step was answered.
@@ -42,7 +44,7 @@ pub struct List {
 impl Step {
     pub fn new(name: &'static str, plural: &'static str, call: Call) -> Self {
         let (api_version, namespace) = ("v1", "$ns");
-        Self { name, poor: false, api_version, plural, namespace, call, until: None }
+        Self { name, poor: false, api_version, plural, namespace, call, until: None, status_matters: true }
     }
 
     /// As who may little.
@@ -60,6 +62,11 @@ impl Step {
 
     pub fn until(self, holds: fn(&Value) -> bool) -> Self {
         Self { until: Some(holds), ..self }
+    }
+
+    /// For what goes to and fro: in which of two states it is met is a matter of chance.
+    pub fn in_either_state(self) -> Self {
+        Self { status_matters: false, ..self }
     }
 }
 

@@ -104,7 +104,7 @@ pub fn steps() -> Vec<Step> {
         get("its image is not found", "pods", "pull").until(|pod| waits_for(pod) == "ErrImagePull"),
         get("its image is not looked for so often", "pods", "pull")
             .until(|pod| waits_for(pod) == "ImagePullBackOff"),
-        delete("the Pod without its image is deleted", "pods", "pull"),
+        delete("the Pod without its image is deleted", "pods", "pull").in_either_state(),
         get("the Pod without its image has gone", "pods", "pull").until(is_gone),
         becomes("nothing gets ready", Image::NeverReady),
         create(
@@ -181,7 +181,7 @@ pub fn steps() -> Vec<Step> {
         ),
         get("it is started again, ever more slowly", "pods", "crash")
             .until(|pod| waits_for(pod) == "CrashLoopBackOff"),
-        delete("the crashing Pod is deleted", "pods", "crash"),
+        delete("the crashing Pod is deleted", "pods", "crash").in_either_state(),
         get("the crashing Pod has gone", "pods", "crash").until(is_gone),
         becomes("everything is well again", Image::Runs),
         create(
