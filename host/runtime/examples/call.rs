@@ -23,7 +23,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             module,
             pinned: None,
             config: serde_json::from_slice(&fs::read(config)?)?,
-            lent: Lent { kubernetes: Some(std::sync::Arc::new(cluster::Cluster::default())), clock: None },
+            lent: Lent {
+                kubernetes: Some(std::sync::Arc::new(cluster::Cluster::default())),
+                ..Lent::default()
+            },
             grants: Value::Null,
             limits: Limits::default(),
             legacy: Vec::new(),

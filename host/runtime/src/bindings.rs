@@ -10,6 +10,7 @@ wasmtime::component::bindgen!({
 
         world provider-component {
             include egress:provider/kubernetes-provider@0.1.0;
+            include egress:provider/libvirt-provider@0.1.0;
         }
     ",
     world: "egress:host/provider-component",
@@ -23,5 +24,6 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     with: {
         "egress:provider/locks.lock": crate::locks::Held,
+        "egress:provider/libvirt.connection": crate::imports_libvirt::Connection,
     },
 });

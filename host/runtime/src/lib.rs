@@ -65,6 +65,8 @@ mod failure;
 mod guest_log;
 mod imports;
 mod imports_kubernetes;
+mod imports_libvirt;
+mod imports_transfer;
 mod inert;
 mod inspect;
 mod limits;

@@ -16,7 +16,7 @@ use crate::{
     capability::SystemClock,
     compile::Compiled,
     failure::Failure,
-    imports_kubernetes,
+    imports_kubernetes, imports_libvirt, imports_transfer,
     inspect::{self, Inspection},
     limits::Limit,
     operations::{Check, Configure, Describe},
@@ -33,7 +33,7 @@ const FAULTS_SHOWN: usize = 10;
 /// Places that are checked side by side.
 const CHECKS_AT_ONCE: usize = 16;
 /// What the contract has and this host does not serve yet.
-const NOT_YET: [&str; 3] = ["egress:provider/http", "egress:provider/libvirt", "egress:provider/transfer"];
+const NOT_YET: [&str; 1] = ["egress:provider/http"];
 /// What every component gets.
 const ALWAYS: [&str; 5] = [
     "egress:provider/types",
@@ -163,6 +163,12 @@ impl Load<'_> {
             if self.candidate.lent.kubernetes.is_some() {
                 imports_kubernetes::link(&mut linker)?;
             }
+            if self.candidate.lent.libvirt.is_some() {
+                imports_libvirt::link(&mut linker)?;
+            }
+            if self.candidate.lent.transfer.is_some() {
+                imports_transfer::link(&mut linker)?;
+            }
             let component = linker.instantiate_pre(&compiled.component)?;
             let exports = ProviderComponentIndices::new(&component)?;
             Ok((component, exports))
@@ -227,14 +233,21 @@ impl Load<'_> {
         if ALWAYS.contains(&name) {
             return Ok(());
         }
-        if name == "egress:provider/kubernetes" {
-            return match self.candidate.lent.kubernetes {
-                Some(_) => Ok(()),
-                None => refuse(
+        let lent = &self.candidate.lent;
+        let lendable = [
+            ("kubernetes", lent.kubernetes.is_some()),
+            ("libvirt", lent.libvirt.is_some()),
+            ("transfer", lent.transfer.is_some()),
+        ];
+        let asked = name.strip_prefix("egress:provider/").unwrap_or_default();
+        if let Some((grant, is_lent)) = lendable.into_iter().find(|(grant, _)| *grant == asked) {
+            return match is_lent {
+                true => Ok(()),
+                false => refuse(
                     "ImportNotGranted",
                     format!(
                         "entry {entry}: the component imports {import}, which the entry's grants do not list; \
-                         add grants.kubernetes, or load a component without it"
+                         add grants.{grant}, or load a component without it"
                     ),
                 ),
             };

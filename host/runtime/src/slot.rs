@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::{
-    capability::{Clock, Kubernetes},
+    capability::{Clock, Kubernetes, Libvirt, Transfer},
     compile::Compiled,
     limits::Limits,
     load::Load,
@@ -26,6 +26,10 @@ use crate::{
 pub struct Lent {
     /// Clusters, within the grant.
     pub kubernetes: Option<Arc<dyn Kubernetes>>,
+    /// Hypervisors, within the grant.
+    pub libvirt: Option<Arc<dyn Libvirt>>,
+    /// Volumes of these filled from URLs, within the grant.
+    pub transfer: Option<Arc<dyn Transfer>>,
     /// The machine's own where none.
     pub clock: Option<Arc<dyn Clock>>,
 }

@@ -160,6 +160,7 @@ impl State {
         let place = cut(&place, LONGEST_PLACE);
         let record = HostCall::start(&setup.entry, call, place);
         let outcome = if request_bytes as u64 > limits.request_bytes {
+            self.told = Some(Limit::RequestBytes);
             Err(F::too_large(setup.limit_message(call, Limit::RequestBytes), false))
         } else {
             let time = Duration::from_millis(limits.host_call_ms);
@@ -213,8 +214,13 @@ impl State {
 
     /// Whether an answer of the host fits; the failure otherwise.
     pub(crate) fn fits<F: HostFailure>(&mut self, call: &str, answer: String) -> Result<String, F> {
-        if answer.len() as u64 <= self.setup.limits.response_bytes {
-            return Ok(answer);
+        self.fit(call, answer.len()).map(|()| answer)
+    }
+
+    /// The same of one that is no text.
+    pub(crate) fn fit<F: HostFailure>(&mut self, call: &str, bytes: usize) -> Result<(), F> {
+        if bytes as u64 <= self.setup.limits.response_bytes {
+            return Ok(());
         }
         self.told = Some(Limit::ResponseBytes);
         Err(F::too_large(self.setup.limit_message(call, Limit::ResponseBytes), true))

@@ -111,6 +111,7 @@ async fn open(
         lent: Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), nothing))),
             clock: Some(Arc::new(Watched::new(watch.clone(), clock))),
+            ..Lent::default()
         },
         grants: json!({}),
         limits: patient(&recording.limits),

@@ -8,8 +8,9 @@ use egress_contract::EntryName;
 use egress_runtime::{
     Candidate, Lent, Limits, Module,
     capability::{
-        Access, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions, PatchKind,
-        Resource, Server,
+        Access, Allowed, DeleteOptions, Fill, Kubernetes, KubernetesFailure, KubernetesFailureKind, Libvirt,
+        LibvirtConnection, LibvirtFailure, LibvirtStage, ListOptions, Offer, PatchKind, Progress, Resource,
+        Server, Transfer, TransferFailure, TransferFailureKind,
     },
 };
 use serde_json::{Value, json};
@@ -23,7 +24,13 @@ pub fn entry() -> Result<EntryName, Failure> {
 
 /// Every capability, each of which refuses.
 pub fn lent() -> Lent {
-    Lent { kubernetes: Some(Arc::new(Nowhere)), ..Lent::default() }
+    let nowhere = Arc::new(Nowhere);
+    Lent {
+        kubernetes: Some(Arc::clone(&nowhere) as Arc<_>),
+        libvirt: Some(Arc::clone(&nowhere) as Arc<_>),
+        transfer: Some(nowhere),
+        clock: None,
+    }
 }
 
 /// A component with everything granted and no config.
@@ -39,7 +46,7 @@ pub fn candidate(module: Module) -> Candidate {
     }
 }
 
-/// Answers every call as a cluster that can't be reached would be answered.
+/// Answers every call as a backend that can't be reached would be answered.
 pub struct Nowhere;
 
 fn nowhere<T>(cluster: &str) -> Result<T, KubernetesFailure> {
@@ -109,5 +116,51 @@ impl Kubernetes for Nowhere {
         _: &DeleteOptions,
     ) -> Result<Value, KubernetesFailure> {
         nowhere(cluster)
+    }
+}
+
+fn no_host<T>(host: &str) -> Result<T, LibvirtFailure> {
+    Err(LibvirtFailure {
+        stage: LibvirtStage::Connect,
+        code: 0,
+        domain: 0,
+        errno: 0,
+        message: format!("host {host} is not asked while a component is only looked at"),
+        sent: false,
+    })
+}
+
+#[async_trait]
+impl Libvirt for Nowhere {
+    async fn granted(&self, host: &str) -> Result<Allowed, LibvirtFailure> {
+        no_host(host)
+    }
+
+    async fn open(&self, host: &str, _: bool) -> Result<Arc<dyn LibvirtConnection>, LibvirtFailure> {
+        no_host(host)
+    }
+}
+
+fn no_transfer<T>() -> Result<T, TransferFailure> {
+    Err(TransferFailure {
+        kind: TransferFailureKind::Connect,
+        status: None,
+        code: None,
+        message: "no server is asked while a component is only looked at".to_owned(),
+    })
+}
+
+#[async_trait]
+impl Transfer for Nowhere {
+    async fn probe(&self, _: &str) -> Result<Offer, TransferFailure> {
+        no_transfer()
+    }
+
+    async fn ensure(&self, _: &Fill) -> Result<Progress, TransferFailure> {
+        no_transfer()
+    }
+
+    async fn status(&self, _: &str, _: &str, _: &str) -> Result<Option<Progress>, TransferFailure> {
+        no_transfer()
     }
 }

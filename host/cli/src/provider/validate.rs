@@ -84,7 +84,8 @@ pub fn read(path: &Path) -> Result<(EntryName, EntryConfig), Failure> {
 fn candidate(module: Module, entry: EntryConfig) -> Result<Candidate, Failure> {
     let EntryConfig { pinned, settings, .. } = entry;
     let all = nothing::lent();
-    let lent = Lent { kubernetes: settings.grants.kubernetes.as_ref().and(all.kubernetes), clock: None };
+    let kubernetes = settings.grants.kubernetes.as_ref().and(all.kubernetes);
+    let lent = Lent { kubernetes, ..Lent::default() };
     let grants =
         serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
     let legacy = settings.legacy();

@@ -54,6 +54,7 @@ impl Behind {
                 Lent {
                     kubernetes: kubernetes.map(|api| Arc::new(Watched::new(watch.clone(), api)) as Arc<_>),
                     clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(clock)))),
+                    ..Lent::default()
                 }
             }
         }

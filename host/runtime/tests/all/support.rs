@@ -86,7 +86,7 @@ pub fn candidate_at(cluster: Arc<dyn Kubernetes>, config: Value) -> Candidate {
         module: module(&guest()),
         pinned: None,
         config,
-        lent: Lent { kubernetes: Some(cluster), clock: None },
+        lent: Lent { kubernetes: Some(cluster), ..Lent::default() },
         grants: Value::Null,
         limits: Limits::default(),
         legacy: Vec::new(),

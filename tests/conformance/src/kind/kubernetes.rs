@@ -160,6 +160,7 @@ impl SimulatedKubernetes {
         let lend = move |watch: &Watch| Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
             clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
+            ..Lent::default()
         };
         let (kind, original) = (self.clone(), Arc::clone(&backend));
         let fork = move || kind.around(Arc::new(original.copy()), entry.clone());

@@ -140,6 +140,7 @@ impl Kind for RealKubernetes {
         let lend = move |watch: &Watch| Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
             clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
+            ..Lent::default()
         };
         Ok(World {
             backend: Arc::new(backend),
