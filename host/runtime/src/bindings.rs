@@ -9,6 +9,7 @@ wasmtime::component::bindgen!({
         package egress:host;
 
         world provider-component {
+            include egress:provider/http-provider@0.1.0;
             include egress:provider/kubernetes-provider@0.1.0;
             include egress:provider/libvirt-provider@0.1.0;
         }

@@ -64,6 +64,7 @@ mod compile;
 mod failure;
 mod guest_log;
 mod imports;
+mod imports_http;
 mod imports_kubernetes;
 mod imports_libvirt;
 mod imports_transfer;

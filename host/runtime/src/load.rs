@@ -16,7 +16,7 @@ use crate::{
     capability::SystemClock,
     compile::Compiled,
     failure::Failure,
-    imports_kubernetes, imports_libvirt, imports_transfer,
+    imports_http, imports_kubernetes, imports_libvirt, imports_transfer,
     inspect::{self, Inspection},
     limits::Limit,
     operations::{Check, Configure, Describe},
@@ -32,8 +32,6 @@ use crate::{
 const FAULTS_SHOWN: usize = 10;
 /// Places that are checked side by side.
 const CHECKS_AT_ONCE: usize = 16;
-/// What the contract has and this host does not serve yet.
-const NOT_YET: [&str; 1] = ["egress:provider/http"];
 /// What every component gets.
 const ALWAYS: [&str; 5] = [
     "egress:provider/types",
@@ -160,6 +158,9 @@ impl Load<'_> {
         let slot = self.slot;
         let mut linker = slot.runtime.linker();
         let prepared = (|| {
+            if self.candidate.lent.http.is_some() {
+                imports_http::link(&mut linker)?;
+            }
             if self.candidate.lent.kubernetes.is_some() {
                 imports_kubernetes::link(&mut linker)?;
             }
@@ -235,6 +236,7 @@ impl Load<'_> {
         }
         let lent = &self.candidate.lent;
         let lendable = [
+            ("http", lent.http.is_some()),
             ("kubernetes", lent.kubernetes.is_some()),
             ("libvirt", lent.libvirt.is_some()),
             ("transfer", lent.transfer.is_some()),
@@ -252,12 +254,11 @@ impl Load<'_> {
                 ),
             };
         }
-        let yet =
-            if NOT_YET.contains(&name) { "this host does not serve yet" } else { "this host does not know" };
         refuse(
             "ImportNotServed",
             format!(
-                "entry {entry}: the component imports {import}, which {yet}; load a component without it"
+                "entry {entry}: the component imports {import}, which this host does not know; load a component \
+                 without it"
             ),
         )
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::{
-    capability::{Clock, Kubernetes, Libvirt, Transfer},
+    capability::{Clock, Http, Kubernetes, Libvirt, Transfer},
     compile::Compiled,
     limits::Limits,
     load::Load,
@@ -24,6 +24,8 @@ use crate::{
 /// What an entry's grants lend; what is none is refused at the stage `link`.
 #[derive(Clone, Default)]
 pub struct Lent {
+    /// Endpoints, within the grant.
+    pub http: Option<Arc<dyn Http>>,
     /// Clusters, within the grant.
     pub kubernetes: Option<Arc<dyn Kubernetes>>,
     /// Hypervisors, within the grant.

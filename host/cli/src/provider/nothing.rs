@@ -8,9 +8,10 @@ use egress_contract::EntryName;
 use egress_runtime::{
     Candidate, Lent, Limits, Module,
     capability::{
-        Access, Allowed, DeleteOptions, Fill, Kubernetes, KubernetesFailure, KubernetesFailureKind, Libvirt,
-        LibvirtConnection, LibvirtFailure, LibvirtStage, ListOptions, Offer, PatchKind, Progress, Resource,
-        Server, Transfer, TransferFailure, TransferFailureKind,
+        Access, Allowed, DeleteOptions, Fill, Http, HttpFailure, HttpFailureKind, HttpRequest, HttpResponse,
+        Kubernetes, KubernetesFailure, KubernetesFailureKind, Libvirt, LibvirtConnection, LibvirtFailure,
+        LibvirtStage, ListOptions, Offer, PatchKind, Progress, Resource, Server, Transfer, TransferFailure,
+        TransferFailureKind,
     },
 };
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ pub fn entry() -> Result<EntryName, Failure> {
 pub fn lent() -> Lent {
     let nowhere = Arc::new(Nowhere);
     Lent {
+        http: Some(Arc::clone(&nowhere) as Arc<_>),
         kubernetes: Some(Arc::clone(&nowhere) as Arc<_>),
         libvirt: Some(Arc::clone(&nowhere) as Arc<_>),
         transfer: Some(nowhere),
@@ -116,6 +118,29 @@ impl Kubernetes for Nowhere {
         _: &DeleteOptions,
     ) -> Result<Value, KubernetesFailure> {
         nowhere(cluster)
+    }
+}
+
+fn no_endpoint<T>(endpoint: &str) -> Result<T, HttpFailure> {
+    Err(HttpFailure {
+        kind: HttpFailureKind::Connect,
+        message: format!("endpoint {endpoint} is not asked while a component is only looked at"),
+        sent: false,
+    })
+}
+
+#[async_trait]
+impl Http for Nowhere {
+    fn is_read(&self, request: &HttpRequest) -> bool {
+        matches!(request.method.as_str(), "GET" | "HEAD")
+    }
+
+    async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpFailure> {
+        no_endpoint(&request.endpoint)
+    }
+
+    async fn info(&self, endpoint: &str) -> Result<Value, HttpFailure> {
+        no_endpoint(endpoint)
     }
 }
 

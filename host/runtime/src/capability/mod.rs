@@ -3,6 +3,7 @@
 //! An implementation owns addresses, trust, credentials and grants, gives every request a deadline, and
 //! repeats nothing. The runtime times, counts, traces and logs each call, so an implementation need not.
 
+mod http;
 mod kubernetes;
 mod libvirt;
 mod transfer;
@@ -11,6 +12,7 @@ use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use async_trait::async_trait;
 
+pub use http::{Http, HttpBody, HttpFailure, HttpFailureKind, HttpPart, HttpRequest, HttpResponse, Pairs};
 pub use kubernetes::{
     Access, DeleteOptions, Kubernetes, KubernetesFailure, KubernetesFailureKind, ListOptions, PatchKind,
     Resource, Server,
