@@ -8,6 +8,8 @@
 //! should keep the log target `kube_client::client` at `error`: at `warn` kube prints whole answers that it
 //! can't decode, Secrets among them.
 
+mod connecting;
 pub mod kubernetes;
+mod proven;
 
 pub use kubernetes::{ClusterGrant, Granted, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode, header};
 use kube::client::AuthError;
 use serde_json::{Value, json};
 
-use super::transport::{NoConnection, NoName};
+use crate::connecting::{Broken, find};
 
 /// A shorter piece of a body is no secret by itself: `true`, a port.
 const SHORTEST_QUOTE: usize = 8;
@@ -44,8 +44,6 @@ pub(super) fn plain(kind: Kind, message: String, sent: bool) -> KubernetesFailur
 
 /// A request without an answer. `server` is for people.
 pub(super) fn of_exchange(server: &str, error: &(dyn StdError + 'static)) -> KubernetesFailure {
-    let connecting = find::<hyper_util::client::legacy::Error>(error).is_some_and(|e| e.is_connect());
-    let sent = !connecting;
     if let Some(auth) = find::<AuthError>(error) {
         // Its own text may hold what a credential helper printed.
         let cause = match auth {
@@ -54,24 +52,14 @@ pub(super) fn of_exchange(server: &str, error: &(dyn StdError + 'static)) -> Kub
         };
         return credentials(format!("{server}: {cause}"));
     }
-    if let Some(no_name) = find::<NoName>(error) {
-        return plain(Kind::Name, format!("{server}: {no_name}"), false);
-    }
-    if let Some(tls) = find::<rustls::Error>(error) {
-        return plain(Kind::Tls, format!("{server}: TLS: {tls}"), sent);
-    }
-    if let Some(late) = find::<NoConnection>(error) {
-        return plain(Kind::Connect, format!("{server}: {late} (connectMs of the grant's timeouts)"), false);
-    }
-    let cause = innermost(error);
-    match connecting {
-        true => plain(Kind::Connect, format!("{server}: no connection: {cause}"), false),
-        false => plain(
-            Kind::Cut,
-            format!("{server}: the connection broke before the answer was whole: {cause}"),
-            true,
-        ),
-    }
+    let (kind, cause, sent) = match Broken::of(error) {
+        Broken::Name(cause) => (Kind::Name, cause, false),
+        Broken::Tls(cause, sent) => (Kind::Tls, cause, sent),
+        Broken::Late(cause) => (Kind::Connect, format!("{cause} (connectMs of the grant's timeouts)"), false),
+        Broken::Connect(cause) => (Kind::Connect, cause, false),
+        Broken::Cut(cause) => (Kind::Cut, cause, true),
+    };
+    plain(kind, format!("{server}: {cause}"), sent)
 }
 
 pub(super) fn deadline(server: &str, budget: Duration) -> KubernetesFailure {
@@ -163,24 +151,6 @@ fn cut(message: &mut String) {
         message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
         message.push_str(" (cut)");
     }
-}
-
-/// The first error of a type in a chain; `io::Error` hides what it wraps from `source`.
-fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    chain(error).find_map(|error| error.downcast_ref())
-}
-
-fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
-    chain(error).last().unwrap_or(error)
-}
-
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&error| {
-        match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
-            Some(wrapped) => Some(wrapped as &(dyn StdError + 'static)),
-            None => error.source(),
-        }
-    })
 }
 
 #[cfg(test)]

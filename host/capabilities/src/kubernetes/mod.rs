@@ -5,7 +5,6 @@ mod grant;
 mod granted;
 mod names;
 mod permit;
-mod proven;
 mod request;
 mod source;
 mod transport;

@@ -5,9 +5,6 @@
 //! trust, credentials and impersonation.
 
 use std::{
-    error::Error as StdError,
-    net::SocketAddr,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -15,18 +12,12 @@ use std::{
 
 use egress_runtime::capability::{Always, Writes};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
-use http::{HeaderValue, Request, Response, Uri, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
-    client::legacy::{
-        Client as HttpClient,
-        connect::{
-            HttpConnector,
-            dns::{GaiResolver, Name},
-        },
-    },
+    client::legacy::Client as HttpClient,
     rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
@@ -35,9 +26,7 @@ use kube::{
 };
 use tower::{Service, ServiceBuilder};
 
-use super::proven;
-
-type BoxError = Box<dyn StdError + Send + Sync>;
+use crate::connecting::{Bounded, BoxError, Plain, plain};
 
 /// More idle connections than calls that run at once are of no use; the rest is closed.
 const IDLE_CONNECTIONS: usize = 64;
@@ -78,7 +67,6 @@ fn service(
         .service(split))
 }
 
-type Plain = proven::Connector<HttpConnector<Resolver>>;
 type Connector = TimeoutConnector<Bounded<HttpsConnector<Plain>>>;
 type Answer = Response<Incoming>;
 
@@ -87,12 +75,7 @@ fn http_client(
     connect: Duration,
     writes: Arc<dyn Writes>,
 ) -> Result<HttpClient<Connector, Body>, kube::Error> {
-    let mut http = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_keepalive(Some(Duration::from_secs(30)));
-    let plain = proven::Connector { inner: http, writes };
-    let inner = config.rustls_https_connector_with_connector(plain)?;
+    let inner = config.rustls_https_connector_with_connector(plain(writes))?;
     let mut connector = TimeoutConnector::new(Bounded { inner, budget: connect });
     // A watch over a connection that is dead, and does not know it.
     connector.set_read_timeout(config.read_timeout);
@@ -104,7 +87,7 @@ fn http_client(
         .build(connector))
 }
 
-/// Requests that change something have connections of their own; see [`proven`].
+/// Requests that change something have connections of their own; see [`crate::proven`].
 #[derive(Clone)]
 struct Split {
     reads: HttpClient<Connector, Body>,
@@ -121,88 +104,30 @@ impl Service<Request<Body>> for Split {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let client = if proven::is_read(&request) { &self.reads } else { &self.writes };
+        let client = if is_read(&request) { &self.reads } else { &self.writes };
         client.request(request).map_err(BoxError::from).boxed()
     }
 }
 
-/// The server's name does not resolve.
-#[derive(Debug, thiserror::Error)]
-#[error("the name {name} does not resolve: {cause}")]
-pub(super) struct NoName {
-    name: String,
-    cause: std::io::Error,
-}
+/// Kinds below these paths are questions, though they are posted.
+const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
 
-/// No connection, TLS included, in time.
-#[derive(Debug, thiserror::Error)]
-#[error("no connection within {} ms", budget.as_millis())]
-pub(super) struct NoConnection {
-    budget: Duration,
-}
-
-/// The system's resolver, with an error of its own.
-#[derive(Clone)]
-struct Resolver(GaiResolver);
-
-impl Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = NoName;
-    type Future = BoxFuture<'static, Result<Self::Response, NoName>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), NoName>> {
-        Poll::Ready(Ok(())) // as the resolver beneath says
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let text = name.as_str().to_owned();
-        self.0
-            .call(name)
-            .map_ok(|found| found.collect::<Vec<_>>().into_iter())
-            .map_err(|cause| NoName { name: text, cause })
-            .boxed()
-    }
-}
-
-/// A connector with a time budget over all of it: a frozen server accepts and then says nothing.
-#[derive(Clone)]
-struct Bounded<C> {
-    inner: C,
-    budget: Duration,
-}
-
-impl<C> Service<Uri> for Bounded<C>
-where
-    C: Service<Uri>,
-    C::Error: Into<BoxError>,
-    C::Future: Send + 'static,
-    C::Response: 'static,
-{
-    type Response = C::Response;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.inner.call(uri);
-        let budget = self.budget;
-        Box::pin(async move {
-            match tokio::time::timeout(budget, connecting).await {
-                Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(NoConnection { budget }.into()),
-            }
-        })
-    }
+/// Whether a request changes nothing. A server's own path may stand before what Kubernetes says.
+fn is_read<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    *request.method() == Method::GET
+        || *request.method() == Method::HEAD
+        || (*request.method() == Method::POST && QUESTIONS.iter().any(|kinds| path.contains(kinds)))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicBool, Ordering},
+    use std::{
+        error::Error as StdError,
+        sync::{
+            Mutex,
+            atomic::{AtomicBool, Ordering},
+        },
     };
 
     use egress_runtime::capability::Withheld;

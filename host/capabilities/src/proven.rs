@@ -17,27 +17,16 @@ use std::{
 
 use egress_runtime::capability::Writes;
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
-use http::{Method, Request, Uri};
+use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower::Service;
 
-/// Kinds below these paths are questions, though they are posted.
-const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
-
-/// Whether a request changes nothing. A server's own path may stand before what Kubernetes says.
-pub(super) fn is_read<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    *request.method() == Method::GET
-        || *request.method() == Method::HEAD
-        || (*request.method() == Method::POST && QUESTIONS.iter().any(|kinds| path.contains(kinds)))
-}
-
 /// Makes such connections out of another connector's.
 #[derive(Clone)]
-pub(super) struct Connector<C> {
-    pub(super) inner: C,
-    pub(super) writes: Arc<dyn Writes>,
+pub(crate) struct Connector<C> {
+    pub(crate) inner: C,
+    pub(crate) writes: Arc<dyn Writes>,
 }
 
 impl<C> Service<Uri> for Connector<C>
@@ -60,7 +49,7 @@ where
 }
 
 /// See the module.
-pub(super) struct Proven<T> {
+pub(crate) struct Proven<T> {
     inner: T,
     writes: Arc<dyn Writes>,
 }
