@@ -1,4 +1,4 @@
-//! What the host lends to providers, for real: the Kubernetes API of granted clusters.
+//! What the host lends to providers, for real: HTTP to granted endpoints and the Kubernetes API of granted clusters.
 //!
 //! A capability stands between a component and a backend. It owns addresses, trust and credentials, lets
 //! nothing through that its grant does not list, ends every request at a deadline, bounds every answer
@@ -9,7 +9,9 @@
 //! can't decode, Secrets among them.
 
 mod connecting;
+pub mod http;
 pub mod kubernetes;
 mod proven;
 
+pub use http::{HttpCapability, HttpGrant};
 pub use kubernetes::{ClusterGrant, Granted, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};

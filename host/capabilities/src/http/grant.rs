@@ -1,0 +1,418 @@
+//! What an entry may ask of HTTP servers: named endpoints, each with its address, trust and credentials.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use egress_contract::Fault;
+use http::{HeaderName, Uri};
+use serde::{Deserialize, Serialize};
+
+use super::request;
+
+/// No endpoint may be waited for longer: a day.
+const LONGEST_MS: u64 = 86_400_000;
+const MOST_CONNECTIONS: usize = 256;
+/// Stand in the format of a header's value for what is put there.
+pub(super) const SECRET: &str = "{secret}";
+pub(super) const PRINCIPAL: &str = "{principal}";
+
+/// `grants.http` of an entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct HttpGrant {
+    /// By the name that the provider's config uses.
+    pub endpoints: BTreeMap<String, Endpoint>,
+}
+
+/// One server, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// What every path is below: `https://pve1.example:8006/api2/json`.
+    pub url: String,
+    /// Whether `url` may be http, which everybody on the way can read and change.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub plain_http: bool,
+    /// Who signs for the server, in PEM, and nobody else then; the system's authorities where none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<Material>,
+    /// As whom TLS is spoken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<ClientCertificate>,
+    /// None where the server asks for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+    /// What changes nothing although its method could: the shadow of a candidate may ask it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<ReadOnly>,
+    /// How long is waited.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+    /// Requests that run at once; the others wait their turn.
+    #[serde(default = "connections")]
+    pub connections: usize,
+}
+
+fn connections() -> usize {
+    8
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Where something stands that is read at every request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Material {
+    /// An absolute path.
+    pub file: PathBuf,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ClientCertificate {
+    /// With the chain behind it.
+    pub certificate: Material,
+    /// Of the first certificate.
+    pub key: Material,
+}
+
+/// How the host says who it is. Nothing of it reaches a provider but the principal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub enum Credentials {
+    /// A header.
+    Header(HeaderCredentials),
+    /// HTTP's Basic.
+    Basic(BasicCredentials),
+}
+
+/// A header that holds a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct HeaderCredentials {
+    /// Its name.
+    #[serde(default = "authorization")]
+    pub name: String,
+    /// Its value: `PVEAPIToken={principal}={secret}`.
+    #[serde(default = "bearer")]
+    pub format: String,
+    /// What `{principal}` stands for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub principal: String,
+    /// What `{secret}` stands for: the file's text, without blanks around it.
+    pub secret: Material,
+}
+
+fn authorization() -> String {
+    "Authorization".to_owned()
+}
+
+fn bearer() -> String {
+    format!("Bearer {SECRET}")
+}
+
+/// A user's name and password.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct BasicCredentials {
+    /// Without a colon.
+    pub username: String,
+    /// The file's text, without blanks around it.
+    pub password: Material,
+}
+
+/// Requests that change nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ReadOnly {
+    /// `POST`.
+    pub method: String,
+    /// Each segment below the URL; in one a `*` stands for whatever is there.
+    pub path: Vec<String>,
+}
+
+/// How long is waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Timeouts {
+    /// Until a connection stands, TLS included.
+    pub connect_ms: u64,
+    /// From a request's start to its end.
+    pub request_ms: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect_ms: 5_000, request_ms: 30_000 }
+    }
+}
+
+impl HttpGrant {
+    /// Everything that is wrong; paths begin at the grant.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults(Vec::new());
+        if self.endpoints.is_empty() {
+            faults.add("endpoints", "names no endpoint; add one, or leave the grant out");
+        }
+        for (name, endpoint) in &self.endpoints {
+            let path = format!("endpoints.{name}");
+            if !is_name(name) {
+                faults.add(&path, "an endpoint's name matches [A-Za-z0-9._-]{1,63}");
+            }
+            endpoint.check(&path, &mut faults);
+        }
+        faults.0
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+impl Endpoint {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        if let Err(what) = self.base() {
+            faults.add(&format!("{path}.url"), &what);
+        }
+        let certificate = self.client_certificate.as_ref();
+        let files = [
+            ("ca", self.ca.as_ref()),
+            ("clientCertificate.certificate", certificate.map(|both| &both.certificate)),
+            ("clientCertificate.key", certificate.map(|both| &both.key)),
+        ];
+        for (field, material) in files {
+            faults.absolute(&format!("{path}.{field}"), material);
+        }
+        if let Some(credentials) = &self.credentials {
+            credentials.check(&format!("{path}.credentials"), faults);
+        }
+        for (index, read) in self.read_only.iter().enumerate() {
+            read.check(&format!("{path}.readOnly[{index}]"), faults);
+        }
+        if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
+            faults.add(&format!("{path}.connections"), &format!("must be 1 to {MOST_CONNECTIONS}"));
+        }
+        self.timeouts.check(&format!("{path}.timeouts"), faults);
+    }
+
+    /// The URL, or what is wrong with it. It is not quoted: somebody may have put a password into it.
+    pub(super) fn base(&self) -> Result<Uri, String> {
+        let uri: Uri = self.url.parse().map_err(|_| "is no URL".to_owned())?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if self.plain_http => {}
+            Some("http") => {
+                return Err(
+                    "is http, so that credentials and answers travel in the clear; use https, or say plainHttp: \
+                     true"
+                        .to_owned(),
+                );
+            }
+            _ => return Err("must begin with https://".to_owned()),
+        }
+        let authority = uri.authority().ok_or("names no server")?;
+        if authority.as_str().contains('@') {
+            return Err("holds a user; that belongs under credentials".to_owned());
+        }
+        if uri.query().is_some() || self.url.contains('#') {
+            return Err("must end with a path: no query and no fragment".to_owned());
+        }
+        Ok(uri)
+    }
+}
+
+impl Credentials {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        match self {
+            Self::Header(header) => {
+                let at = |field: &str| format!("{path}.header.{field}");
+                let name = HeaderName::from_bytes(header.name.as_bytes());
+                if name.is_err() || request::is_hosts_own_header(&header.name.to_ascii_lowercase()) {
+                    faults
+                        .add(&at("name"), &format!("{:?} is no header that can hold a secret", header.name));
+                }
+                if header.format.matches(SECRET).count() != 1 {
+                    faults.add(&at("format"), &format!("must hold {SECRET} once"));
+                }
+                if header.format.contains(PRINCIPAL) == header.principal.is_empty() {
+                    faults.add(
+                        &at("principal"),
+                        &format!("goes where the format says {PRINCIPAL}: give both or neither"),
+                    );
+                }
+                faults.absolute(&at("secret"), Some(&header.secret));
+            }
+            Self::Basic(basic) => {
+                if basic.username.is_empty() || basic.username.contains(':') {
+                    faults.add(&format!("{path}.basic.username"), "must be there, without a colon");
+                }
+                faults.absolute(&format!("{path}.basic.password"), Some(&basic.password));
+            }
+        }
+    }
+}
+
+impl ReadOnly {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        if !request::METHODS.contains(&self.method.as_str()) {
+            faults.add(&format!("{path}.method"), &format!("must be one of {}", request::METHODS.join(", ")));
+        }
+        if self.path.is_empty() || self.path.iter().any(|segment| segment.matches('*').count() > 1) {
+            faults.add(&format!("{path}.path"), "must name segments, with at most one * in each");
+        }
+    }
+
+    pub(super) fn covers(&self, method: &str, segments: &[String]) -> bool {
+        self.method == method
+            && self.path.len() == segments.len()
+            && self.path.iter().zip(segments).all(|(pattern, segment)| fits(pattern, segment))
+    }
+}
+
+fn fits(pattern: &str, segment: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == segment,
+        Some((before, after)) => {
+            segment.len() >= before.len() + after.len()
+                && segment.starts_with(before)
+                && segment.ends_with(after)
+        }
+    }
+}
+
+impl Timeouts {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        if self.connect_ms == 0 {
+            faults.add(&format!("{path}.connectMs"), "must be at least 1");
+        }
+        if self.request_ms > LONGEST_MS {
+            faults.add(&format!("{path}.requestMs"), &format!("must be at most {LONGEST_MS}"));
+        }
+        // Only so is a deadline that passes proof that the request may have been sent.
+        if self.connect_ms >= self.request_ms {
+            faults
+                .add(&format!("{path}.connectMs"), &format!("must be below requestMs, {}", self.request_ms));
+        }
+    }
+}
+
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, path: &str, message: &str) {
+        self.0.push(Fault { path: path.to_owned(), message: message.to_owned() });
+    }
+
+    fn absolute(&mut self, path: &str, material: Option<&Material>) {
+        if material.is_some_and(|material| !material.file.is_absolute()) {
+            self.add(&format!("{path}.file"), "must be an absolute path");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn paths(grant: Value) -> Vec<String> {
+        let grant: HttpGrant = serde_json::from_value(grant).unwrap();
+        grant.faults().into_iter().map(|fault| fault.path).collect()
+    }
+
+    #[test]
+    fn a_grant_as_the_documentation_shows_it_is_accepted() {
+        let grant = json!({ "endpoints": {
+            "pve": {
+                "url": "https://pve1.example:8006/api2/json",
+                "ca": { "file": "/etc/epo/pve/ca.pem" },
+                "credentials": { "header": {
+                    "format": "PVEAPIToken={principal}={secret}",
+                    "principal": "epo@pve!operator",
+                    "secret": { "file": "/etc/epo/pve/token" },
+                } },
+                "timeouts": { "connectMs": 3000, "requestMs": 60000 },
+            },
+            "intern": {
+                "url": "https://10.1.1.1", "connections": 4,
+                "clientCertificate": { "certificate": { "file": "/a" }, "key": { "file": "/b" } },
+                "credentials": { "basic": { "username": "epo", "password": { "file": "/c" } } },
+                "readOnly": [{ "method": "POST", "path": ["projects", "*:testIamPermissions"] }],
+            },
+        } });
+        assert_eq!(paths(grant), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_path() {
+        let grant = json!({ "endpoints": { "a/b": {
+            "url": "http://x", "ca": { "file": "relative" }, "connections": 0,
+            "clientCertificate": { "certificate": { "file": "a" }, "key": { "file": "b" } },
+            "credentials": { "header": {
+                "name": "Host", "format": "no", "principal": "p", "secret": { "file": "c" },
+            } },
+            "readOnly": [{ "method": "post", "path": [] }],
+            "timeouts": { "connectMs": 0, "requestMs": 100_000_000 },
+        }, "c": { "url": "https://a:b@c", "credentials": { "basic": { "username": "a:b", "password": { "file": "/d" } } } } } });
+        let e = "endpoints.a/b";
+        let told = [
+            "",
+            ".url",
+            ".ca.file",
+            ".clientCertificate.certificate.file",
+            ".clientCertificate.key.file",
+            ".credentials.header.name",
+            ".credentials.header.format",
+            ".credentials.header.principal",
+            ".credentials.header.secret.file",
+            ".readOnly[0].method",
+            ".readOnly[0].path",
+            ".connections",
+            ".timeouts.connectMs",
+            ".timeouts.requestMs",
+        ];
+        let mut told: Vec<String> = told.iter().map(|path| format!("{e}{path}")).collect();
+        told.extend(["endpoints.c.url".to_owned(), "endpoints.c.credentials.basic.username".to_owned()]);
+        assert_eq!(paths(grant), told);
+        assert_eq!(paths(json!({ "endpoints": {} })), ["endpoints"]);
+    }
+
+    #[test]
+    fn a_url_that_is_none_of_a_server_is_refused_without_being_quoted() {
+        for url in [
+            "",
+            "pve",
+            "ftp://a",
+            "https://",
+            "https://u:hunter2@a",
+            "https://a/?k=hunter2",
+            "https://a/#hunter2",
+        ] {
+            let grant = json!({ "endpoints": { "a": { "url": url } } });
+            let grant: HttpGrant = serde_json::from_value(grant).unwrap();
+            let faults = grant.faults();
+            assert_eq!(faults.len(), 1, "{url}: {faults:?}");
+            assert!(!format!("{faults:?}").contains("hunter2"), "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn what_only_reads_is_told_by_method_and_every_segment() {
+        let read = ReadOnly {
+            method: "POST".to_owned(),
+            path: ["v1", "*:testIamPermissions"].map(str::to_owned).to_vec(),
+        };
+        let of = |method, path: &[&str]| {
+            read.covers(method, &path.iter().map(|&segment| segment.to_owned()).collect::<Vec<_>>())
+        };
+        assert!(of("POST", &["v1", "p:testIamPermissions"]));
+        assert!(!of("PUT", &["v1", "p:testIamPermissions"]));
+        assert!(!of("POST", &["v1", "testIamPermissions"]));
+        assert!(!of("POST", &["v1", "p:testIamPermissions", "more"]));
+        assert!(!of("POST", &["v1", "p:testIamPermissions:no"]));
+    }
+}

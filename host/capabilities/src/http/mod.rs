@@ -1,0 +1,308 @@
+//! HTTP to endpoints that a grant names.
+//!
+//! One request at a time goes over a connection (HTTP/1.1), so that a reason phrase arrives, and so that what
+//! changes something can have connections on which nothing leaves unless it may.
+
+mod grant;
+mod request;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use egress_contract::{EntryName, Fault};
+use egress_runtime::capability::{
+    Always, Http, HttpFailure, HttpFailureKind as Kind, HttpRequest, HttpResponse, Pairs, Writes,
+};
+use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::ext::ReasonPhrase;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioTimer},
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    time::{Instant, timeout_at},
+};
+
+use crate::connecting::{self, Bounded, Broken, find};
+pub use grant::{
+    BasicCredentials, ClientCertificate, Credentials, Endpoint, HeaderCredentials, HttpGrant, Material,
+    ReadOnly, Timeouts,
+};
+use trust::Trust;
+
+const MIB: usize = 1024 * 1024;
+/// What all headers of an answer may take together.
+const HEADERS_BYTES: usize = 64 * 1024;
+
+/// What one entry's grant lends of HTTP.
+pub struct HttpCapability {
+    entry: EntryName,
+    agent: HeaderValue,
+    servers: BTreeMap<String, Server>,
+    writes: Arc<dyn Writes>,
+    request_bytes: usize,
+    response_bytes: usize,
+}
+
+/// One endpoint.
+struct Server {
+    endpoint: Endpoint,
+    base: Uri,
+    /// Host and port, for people.
+    shown: String,
+    turns: Semaphore,
+    live: Mutex<Option<(Trust, Clients)>>,
+}
+
+type HttpClient = Client<Bounded<HttpsConnector<connecting::Plain>>, Full<Bytes>>;
+
+/// Requests that change something have connections of their own; see [`crate::proven`].
+#[derive(Clone)]
+struct Clients {
+    reads: HttpClient,
+    writes: HttpClient,
+}
+
+impl HttpCapability {
+    /// Or everything that is wrong with the grant; paths begin at the grant.
+    pub fn new(entry: &EntryName, grant: HttpGrant) -> Result<Self, Vec<Fault>> {
+        let faults = grant.faults();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let agent = HeaderValue::from_str(&format!("egress-proxies-operator ({entry})"))
+            .unwrap_or_else(|_| HeaderValue::from_static("egress-proxies-operator"));
+        let mut servers = BTreeMap::new();
+        for (name, endpoint) in grant.endpoints {
+            // Without faults every one of them has a URL.
+            let Ok(base) = endpoint.base() else { continue };
+            let shown = base.authority().map(ToString::to_string).unwrap_or_default();
+            let turns = Semaphore::new(endpoint.connections);
+            servers.insert(name, Server { endpoint, base, shown, turns, live: Mutex::new(None) });
+        }
+        Ok(Self {
+            entry: entry.clone(),
+            agent,
+            servers,
+            writes: Arc::new(Always),
+            request_bytes: 8 * MIB,
+            response_bytes: 8 * MIB,
+        })
+    }
+
+    /// Other limits of what one request may send and be answered than 8 MiB each.
+    #[must_use]
+    pub fn with_limits(self, request_bytes: usize, response_bytes: usize) -> Self {
+        Self { request_bytes, response_bytes, ..self }
+    }
+
+    /// Nothing leaves that would change something, unless it may. Before the first call.
+    #[must_use]
+    pub fn guarded(self, writes: &Arc<dyn Writes>) -> Self {
+        Self { writes: Arc::clone(writes), ..self }
+    }
+
+    fn server(&self, name: &str) -> Result<&Server, HttpFailure> {
+        self.servers.get(name).ok_or_else(|| {
+            let granted: Vec<&str> = self.servers.keys().map(String::as_str).collect();
+            let (entry, granted) = (&self.entry, granted.join(", "));
+            failure(
+                Kind::Denied,
+                format!("entry {entry} has no endpoint {name:?}; its grant names {granted}"),
+                false,
+            )
+        })
+    }
+
+    fn request(&self, server: &Server, request: &HttpRequest) -> Result<Request<Bytes>, HttpFailure> {
+        // Long enough that nobody's content holds it by chance, or can be made to.
+        let boundary = format!("epo-{:032x}", rand::random::<u128>());
+        let invalid = |what| failure(Kind::Invalid, format!("{}: {what}", server.shown), false);
+        let made = request::made(&server.base, request, &boundary).map_err(invalid)?;
+        let size = made.body().len();
+        if size > self.request_bytes {
+            let (most, entry) = (self.request_bytes, &self.entry);
+            let message =
+                format!("{size} bytes to send reached limits.requestBytes ({most}) of entry {entry}");
+            return Err(failure(Kind::TooLarge, message, false));
+        }
+        Ok(made)
+    }
+
+    async fn exchange(
+        &self,
+        server: &Server,
+        clients: Clients,
+        request: Request<Bytes>,
+        is_read: bool,
+    ) -> Result<HttpResponse, HttpFailure> {
+        let client = if is_read { clients.reads } else { clients.writes };
+        let answer = client.request(request.map(Full::new)).await;
+        let (head, body) = answer.map_err(|error| server.broken(&error))?.into_parts();
+        let body = match Limited::new(body, self.response_bytes).collect().await {
+            Ok(whole) => whole.to_bytes().to_vec(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                let (server, most, entry) = (&server.shown, self.response_bytes, &self.entry);
+                let message =
+                    format!("{server}: the answer reached limits.responseBytes ({most}) of entry {entry}");
+                return Err(failure(Kind::TooLarge, message, true));
+            }
+            Err(error) => return Err(server.broken(&*error)),
+        };
+        Ok(response(&Response::from_parts(head, ()), body))
+    }
+}
+
+impl Server {
+    /// Made anew when what stands in a file behind them has changed.
+    async fn clients(&self, writes: &Arc<dyn Writes>) -> Result<Clients, HttpFailure> {
+        let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
+        let trust = Trust::read(&self.endpoint).await.map_err(credentials)?;
+        let mut live = self.live.lock().await;
+        if let Some((kept, clients)) = live.as_ref()
+            && *kept == trust
+        {
+            return Ok(clients.clone());
+        }
+        let config = trust.config(&self.endpoint).map_err(credentials)?;
+        let client = |writes: Arc<dyn Writes>| {
+            let connector = HttpsConnectorBuilder::new().with_tls_config(config.clone());
+            let inner = connector.https_or_http().enable_http1().wrap_connector(connecting::plain(writes));
+            let budget = Duration::from_millis(self.endpoint.timeouts.connect_ms);
+            // It repeats a request only if the connection was closed before any of it was written.
+            Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .pool_max_idle_per_host(self.endpoint.connections)
+                .http1_max_buf_size(HEADERS_BYTES)
+                .build(Bounded { inner, budget })
+        };
+        let clients = Clients { reads: client(Arc::new(Always)), writes: client(Arc::clone(writes)) };
+        *live = Some((trust, clients.clone()));
+        Ok(clients)
+    }
+
+    /// Adds what says who asks.
+    async fn sign(&self, request: &mut Request<Bytes>) -> Result<(), HttpFailure> {
+        let (name, value) = match &self.endpoint.credentials {
+            None => return Ok(()),
+            Some(Credentials::Header(header)) => {
+                let secret = trust::secret(&header.secret).await;
+                let value = secret.map(|secret| {
+                    let format = header.format.replace(grant::PRINCIPAL, &header.principal);
+                    format.replace(grant::SECRET, &secret)
+                });
+                (
+                    HeaderName::from_bytes(header.name.as_bytes()).ok(),
+                    value.map(|value| (value, &header.secret)),
+                )
+            }
+            Some(Credentials::Basic(basic)) => {
+                let password = trust::secret(&basic.password).await;
+                let value = password.map(|password| {
+                    format!("Basic {}", STANDARD.encode(format!("{}:{password}", basic.username)))
+                });
+                (Some(header::AUTHORIZATION), value.map(|value| (value, &basic.password)))
+            }
+        };
+        let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
+        let (value, material) = value.map_err(credentials)?;
+        let unusable = || {
+            let file = material.file.display();
+            credentials(format!("what {file} holds can't be sent; does it have a line break inside?"))
+        };
+        let mut value = HeaderValue::from_str(&value).map_err(|_| unusable())?;
+        value.set_sensitive(true);
+        if let Some(name) = name {
+            request.headers_mut().insert(name, value);
+        }
+        Ok(())
+    }
+
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> HttpFailure {
+        let too_large = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse_too_large);
+        let (kind, cause, sent) = match Broken::of(error) {
+            _ if too_large => {
+                (Kind::TooLarge, format!("the answer's headers take more than {HEADERS_BYTES} bytes"), true)
+            }
+            Broken::Name(cause) => (Kind::Name, cause, false),
+            Broken::Tls(cause, sent) => (Kind::Tls, cause, sent),
+            Broken::Late(cause) => {
+                (Kind::Connect, format!("{cause} (timeouts.connectMs of the endpoint)"), false)
+            }
+            Broken::Connect(cause) => (Kind::Connect, cause, false),
+            Broken::Cut(cause) => (Kind::Cut, cause, true),
+        };
+        failure(kind, format!("{}: {cause}", self.shown), sent)
+    }
+}
+
+fn failure(kind: Kind, message: String, sent: bool) -> HttpFailure {
+    HttpFailure { kind, message, sent }
+}
+
+fn response(head: &Response<()>, body: Vec<u8>) -> HttpResponse {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let reason = match head.extensions().get::<ReasonPhrase>() {
+        Some(reason) => text(reason.as_bytes()),
+        // hyper keeps a phrase only where it is not the usual one.
+        None => head.status().canonical_reason().unwrap_or_default().to_owned(),
+    };
+    let headers: Pairs =
+        head.headers().iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
+    HttpResponse { status: head.status().as_u16(), reason, headers, body }
+}
+
+#[async_trait]
+impl Http for HttpCapability {
+    fn is_read(&self, request: &HttpRequest) -> bool {
+        let listed = |server: &Server| {
+            server.endpoint.read_only.iter().any(|read| read.covers(&request.method, &request.path))
+        };
+        matches!(request.method.as_str(), "GET" | "HEAD")
+            || self.servers.get(&request.endpoint).is_some_and(listed)
+    }
+
+    async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpFailure> {
+        let server = self.server(&request.endpoint)?;
+        let most = Duration::from_millis(server.endpoint.timeouts.request_ms);
+        let budget = request.timeout.unwrap_or(most).min(most);
+        let deadline = Instant::now() + budget;
+        let is_read = self.is_read(request);
+        let mut made = self.request(server, request)?;
+        made.headers_mut().insert(header::USER_AGENT, self.agent.clone());
+        let late = |what: &str, sent| {
+            let message = format!("{}: {what} within {} ms", server.shown, budget.as_millis());
+            failure(Kind::Timeout, message, sent)
+        };
+        let prepared = async {
+            let turn = server.turns.acquire().await;
+            let clients = server.clients(&self.writes).await?;
+            server.sign(&mut made).await?;
+            Ok((turn, clients))
+        };
+        let (turn, clients) =
+            timeout_at(deadline, prepared).await.map_err(|_| late("no connection was free", false))??;
+        let answer = timeout_at(deadline, self.exchange(server, clients, made, is_read)).await;
+        drop(turn);
+        answer.map_err(|_| late("no whole answer (whether the request took effect is unknown)", true))?
+    }
+
+    async fn info(&self, endpoint: &str) -> Result<Value, HttpFailure> {
+        let server = self.server(endpoint)?;
+        let principal = match &server.endpoint.credentials {
+            Some(Credentials::Header(header)) => header.principal.as_str(),
+            Some(Credentials::Basic(basic)) => basic.username.as_str(),
+            None => "",
+        };
+        Ok(json!({ "server": server.shown, "principal": principal }))
+    }
+}
