@@ -12,7 +12,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use egress_capabilities::KubernetesGrant;
+use egress_capabilities::{HttpGrant, KubernetesGrant};
 use egress_contract::{EntryName, Fault, Mark};
 use egress_runtime::{Digest, Limits};
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,9 @@ impl Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grants {
+    /// HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpGrant>,
     /// The Kubernetes API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<KubernetesGrant>,
@@ -183,8 +186,11 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         faults.add("config", "must be a mapping");
     }
     let grants: Option<Grants> = faults.read("grants", fields.remove("grants"));
-    if let Some(Grants { kubernetes: Some(grant) }) = &grants {
-        faults.extend("grants.kubernetes", grant.faults());
+    if let Some(grants) = &grants {
+        let http = grants.http.as_ref().map(HttpGrant::faults);
+        let kubernetes = grants.kubernetes.as_ref().map(KubernetesGrant::faults);
+        faults.extend("grants.http", http.unwrap_or_default());
+        faults.extend("grants.kubernetes", kubernetes.unwrap_or_default());
     }
     let limits = read_limits(fields.remove("limits"), faults);
     let legacy_marks: Option<Vec<BTreeMap<String, String>>> =
@@ -420,7 +426,9 @@ extra: 1
             "{:?}",
             faults(text)
         );
-        assert!(faults("module: {file: a}\ngrants: {http: {}}")[0].starts_with("grants.http: "));
+        let text = "module: {file: a}\ngrants: {http: {endpoints: {pve: {url: 'http://pve'}}}}";
+        assert!(faults(text)[0].starts_with("grants.http.endpoints.pve.url: "), "{:?}", faults(text));
+        assert!(faults("module: {file: a}\ngrants: {https: {}}")[0].starts_with("grants.https: "));
     }
 
     #[test]

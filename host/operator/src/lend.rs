@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use egress_capabilities::{HomeCluster, KubernetesCapability};
+use egress_capabilities::{HomeCluster, HttpCapability, KubernetesCapability};
 use egress_contract::{EntryName, Fault};
 use egress_runtime::{
     Lent,
-    capability::{Kubernetes, Writes},
+    capability::{Http, Kubernetes, Writes},
 };
 
 use crate::{
@@ -37,6 +37,7 @@ struct Made {
     grants: Grants,
     request_bytes: u64,
     response_bytes: u64,
+    http: Option<Arc<dyn Http>>,
     kubernetes: Option<Arc<dyn Kubernetes>>,
 }
 
@@ -60,16 +61,24 @@ impl Lender {
 
     fn make(&self, settings: &Settings) -> Result<Made, Vec<Fault>> {
         let (request_bytes, response_bytes) = (settings.limits.request_bytes, settings.limits.response_bytes);
+        let http = match settings.grants.http.clone() {
+            None => None,
+            Some(grant) => {
+                let made = HttpCapability::new(&self.entry, grant).map_err(|faults| below("http", faults))?;
+                let made = made.guarded(&self.writes);
+                Some(Arc::new(made.with_limits(size(request_bytes), size(response_bytes))) as Arc<dyn Http>)
+            }
+        };
         let kubernetes = match settings.grants.kubernetes.clone() {
             None => None,
             Some(grant) => {
                 let made = KubernetesCapability::new(&self.entry, grant, self.home.clone());
-                let made = made.map_err(below_grant)?.guarded(&self.writes);
+                let made = made.map_err(|faults| below("kubernetes", faults))?.guarded(&self.writes);
                 let made = made.with_limits(size(request_bytes), size(response_bytes));
                 Some(Arc::new(made) as Arc<dyn Kubernetes>)
             }
         };
-        Ok(Made { grants: settings.grants.clone(), request_bytes, response_bytes, kubernetes })
+        Ok(Made { grants: settings.grants.clone(), request_bytes, response_bytes, http, kubernetes })
     }
 }
 
@@ -81,12 +90,12 @@ impl Made {
     }
 
     fn lent(&self) -> Lent {
-        Lent { kubernetes: self.kubernetes.clone(), ..Lent::default() }
+        Lent { http: self.http.clone(), kubernetes: self.kubernetes.clone(), ..Lent::default() }
     }
 }
 
-fn below_grant(faults: Vec<Fault>) -> Vec<Fault> {
-    let below = |fault: Fault| Fault { path: format!("grants.kubernetes.{}", fault.path), ..fault };
+fn below(grant: &str, faults: Vec<Fault>) -> Vec<Fault> {
+    let below = |fault: Fault| Fault { path: format!("grants.{grant}.{}", fault.path), ..fault };
     faults.into_iter().map(below).collect()
 }
 

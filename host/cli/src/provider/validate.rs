@@ -85,7 +85,8 @@ fn candidate(module: Module, entry: EntryConfig) -> Result<Candidate, Failure> {
     let EntryConfig { pinned, settings, .. } = entry;
     let all = nothing::lent();
     let kubernetes = settings.grants.kubernetes.as_ref().and(all.kubernetes);
-    let lent = Lent { kubernetes, ..Lent::default() };
+    let http = settings.grants.http.as_ref().and(all.http);
+    let lent = Lent { http, kubernetes, ..Lent::default() };
     let grants =
         serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
     let legacy = settings.legacy();

@@ -89,12 +89,6 @@ fn what_is_no_component_is_told_apart() {
 }
 
 #[test]
-fn a_component_of_another_world_is_told_by_what_it_imports() {
-    let (_dir, path) = guests::of_world("http-provider");
-    each(&path, |_, ran| ran.refused(2, &[&path, "egress:provider/http"]));
-}
-
-#[test]
 fn a_component_that_traps_in_describe_is_told_with_its_last_words() {
     for early in ["describe:trap", "describe:panic", "describe:loop", "start:trap"] {
         let (_dir, path) = guests::misbehaving_early(early);
