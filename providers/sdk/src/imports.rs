@@ -1,5 +1,7 @@
 //! The host's side of the traits, inside a component.
 
+mod hypervisors;
+
 use serde_json::{Map, Value};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! What every provider written in Rust needs.
 //!
 //! A provider's logic is plain Rust over traits: [`Context`], [`Clock`], [`Log`], [`Locks`] and one trait
-//! per kind of backend ([`Kubernetes`]). So the same logic runs in a component, where [`Imports`] stands
+//! per kind of backend ([`Kubernetes`], [`Libvirt`] with [`Transfer`]). So the same logic runs in a component, where [`Imports`] stands
 //! behind the traits, and natively, where a test or a benchmark stands there. [`export!`] binds an
 //! implementation of [`Provider`] to a component's exports.
 //!
@@ -94,10 +94,12 @@ pub mod error;
 mod host;
 mod imports;
 pub mod kubernetes;
+pub mod libvirt;
 pub mod mark;
 mod profile;
 mod provider;
 pub mod time;
+pub mod transfer;
 mod types;
 
 pub use config::Fault;
@@ -105,12 +107,14 @@ pub use error::{Error, ErrorClass, reason};
 pub use host::{Clock, Context, Level, Lock, Locks, Log, Verdict};
 pub use imports::Imports;
 pub use kubernetes::Kubernetes;
+pub use libvirt::Libvirt;
 pub use mark::Mark;
 pub use profile::{
     BackendTest, CreatedAt, GcMark, IpSource, NotFound, PrimaryKey, Profile, ProvisioningState, Quota,
     Readiness, SecondaryResources,
 };
 pub use provider::Provider;
+pub use transfer::Transfer;
 pub use types::{
     Address, AddressKind, Created, Deleted, Description, Health, HealthReason, Instance, Item, Page, Pending,
     Placement, Spec, State, Target,

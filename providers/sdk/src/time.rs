@@ -21,6 +21,23 @@ pub fn rfc3339_ms(text: &str) -> Option<u64> {
     u64::try_from(seconds * 1000 + milliseconds(fraction)?).ok()
 }
 
+/// The same the other way, to the second: `2026-02-03T04:05:06Z`.
+pub fn rfc3339(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (day, second) = (seconds / 86_400, seconds % 86_400);
+    // The inverse of `days`: years that begin in March, in eras of 400.
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{of_month:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 fn number(text: &str, digits: usize) -> Option<i64> {
     (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
@@ -73,6 +90,15 @@ mod tests {
         ] {
             assert_eq!(rfc3339_ms(text), Some(ms), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_that_is_written_is_read_back() {
+        for day in 0..60_000_u64 {
+            let ms = day * 86_400_000 + (day * 7_919 % 86_400) * 1_000;
+            assert_eq!(rfc3339_ms(&rfc3339(ms)), Some(ms), "{}", rfc3339(ms));
+        }
+        assert_eq!(rfc3339(951_827_445_999), "2000-02-29T12:30:45Z");
     }
 
     #[test]
