@@ -1,0 +1,1 @@
+//! The provider over a host that a test makes up.
