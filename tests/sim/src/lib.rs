@@ -4,8 +4,8 @@
 //! asked of a backend ([`journal`]), what can go wrong on the way there ([`fault`]), the wrapper that does all
 //! three around any capability, simulated or real ([`watched`]), what it writes down ([`recording`]) without
 //! secrets ([`redactor`]) and answers again ([`replay`]), and what is known of a backend behind a provider's back
-//! ([`backend`]). The first backend is the Kubernetes API
-//! ([`kubernetes`]). A simulation knows no provider's logic, and
+//! ([`backend`]). The backends are the Kubernetes API
+//! ([`kubernetes`]) and hosts that run libvirt ([`libvirt`]). A simulation knows no provider's logic, and
 //! answers as the real thing was measured to answer.
 
 pub mod backend;
@@ -14,6 +14,7 @@ pub mod difference;
 pub mod fault;
 pub mod journal;
 pub mod kubernetes;
+pub mod libvirt;
 mod looks;
 pub mod random;
 pub mod recording;

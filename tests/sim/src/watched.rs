@@ -28,8 +28,12 @@ use crate::{
 
 mod clock;
 mod kubernetes;
+mod libvirt;
 #[cfg(test)]
 mod tests;
+mod transfer;
+
+pub use libvirt::WatchedLibvirt;
 
 /// What a capability answers, as far as this wrapper must know it.
 pub trait Said: Sized + Send {
@@ -284,7 +288,7 @@ impl Watch {
         if let Some(end) = ended {
             return self.end(end).await;
         }
-        let about = if about.is_empty() { place.to_owned() } else { format!("{place} {about}") };
+        let about = format!("{place} {about}").trim().to_owned();
         let line = self.line(format!("{capability}.{function}"), about.clone(), Some(kind));
         let number = self.inner.journal.begin(line);
         let asked = (beside.recorder.is_some() || beside.player.is_some()).then(|| Exchange {
@@ -342,6 +346,10 @@ impl Watch {
         let happened = match (when, &fault) {
             (_, Fault::Slow(time)) => {
                 self.inner.clock.sleep(*time).await;
+                return effect.await;
+            }
+            // What does not make this capability's calls fail is as if it were not.
+            (_, fault) if *fault != Fault::Death && F::of(fault, when, place).is_none() => {
                 return effect.await;
             }
             (When::Before, _) => None,
