@@ -197,7 +197,12 @@ impl<'s> Trial<'s> {
             Fault::RateLimited(_) if !self.is_simulated() => Fault::RateLimited(Duration::from_secs(1)),
             other => other,
         });
-        self.some(faults.collect())
+        self.some(faults.filter(|fault| self.can_fail_so(fault)).collect())
+    }
+
+    /// Whether calls of this backend can fail in this way.
+    pub fn can_fail_so(&self, fault: &Fault) -> bool {
+        self.suite.kind().can_fail_so(fault)
     }
 
     /// From now on this run is about a point.

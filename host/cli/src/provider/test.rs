@@ -15,7 +15,7 @@ use std::{
 use clap::ValueEnum;
 use egress_conformance::{
     CannotRun, Outcome, Progress, Report, Settings, Suite, Verdict,
-    kind::{Kind, kubernetes::SimulatedKubernetes},
+    kind::{self, Kind},
     promise,
 };
 use egress_sim::fault::Point;
@@ -128,7 +128,7 @@ impl Test {
         let other =
             self.other.as_deref().map(|path| ComponentFile { path: path.to_owned() }.module()).transpose()?;
         let kind: Arc<dyn Kind> = match self.backend {
-            Backend::Sim => Arc::new(SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?)),
+            Backend::Sim => kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?),
             Backend::Real => Arc::new(setup::block_on(real::kind(&subject, &self.namespaces, &self.home))?),
         };
         let few = (self.backend == Backend::Real).then_some(REAL_POINTS);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use egress_conformance::{
     halt::Halt,
-    kind::{Kind, World, kubernetes::SimulatedKubernetes},
+    kind::{self, World},
 };
 use egress_operator::lend::{self, Lender};
 use egress_runtime::{
@@ -28,7 +28,7 @@ pub enum Behind {
 impl Behind {
     /// A simulated backend; the seed decides whatever it draws.
     pub async fn simulated(subject: &Subject, seed: u64) -> Result<Self, Failure> {
-        let kind = SimulatedKubernetes::new(&subject.settings.config, &subject.grants()?);
+        let kind = kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?);
         kind.world(seed).await.map(Self::Simulated).map_err(unprepared)
     }
 

@@ -4,17 +4,22 @@
 //! brings a simulation (or a way to the real thing), an implementation of `Backend`, and one of [`Kind`].
 
 pub mod kubernetes;
+pub mod libvirt;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use egress_runtime::{Lent, capability::Clock};
+use egress_runtime::{Lent, Module, capability::Clock, inspect};
 use egress_sim::{
     backend::{Backend, Unable},
+    fault::Fault,
     watched::Watch,
 };
 
 use crate::halt::Go;
+use kubernetes::SimulatedKubernetes;
+use libvirt::SimulatedLibvirt;
+use serde_json::Value;
 
 /// What the operator rests at most: after a permanent failure.
 pub const OPERATORS_LONGEST_REST: Duration = Duration::from_secs(3_600);
@@ -55,6 +60,11 @@ pub trait Kind: Send + Sync {
     /// Whether it is simulated: time is virtual, and every run begins with a backend of its own.
     fn is_simulated(&self) -> bool;
 
+    /// Whether its calls can fail in this way.
+    fn can_fail_so(&self, _: &Fault) -> bool {
+        true
+    }
+
     /// Before the first run: whether the backend can be used at all.
     async fn prepare(&self) -> Result<(), Unable> {
         Ok(())
@@ -67,4 +77,15 @@ pub trait Kind: Send + Sync {
 
     /// A backend for one run. The seed decides whatever it draws.
     async fn world(&self, seed: u64) -> Go<World>;
+}
+
+/// The simulation that a component is made for, by what it imports; Kubernetes where that says nothing.
+pub fn simulated(module: &Module, config: &Value, grants: &Value) -> Arc<dyn Kind> {
+    let imports = inspect(module.bytes()).map(|inspection| inspection.imports).unwrap_or_default();
+    let libvirt = ["egress:provider/libvirt@", "egress:provider/transfer@"];
+    if imports.iter().any(|import| libvirt.iter().any(|name| import.starts_with(name))) {
+        Arc::new(SimulatedLibvirt::new(config, grants))
+    } else {
+        Arc::new(SimulatedKubernetes::new(config, grants))
+    }
 }

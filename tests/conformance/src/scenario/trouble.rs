@@ -9,7 +9,7 @@ use egress_sim::{
 };
 
 use crate::{
-    halt::{Go, broken, ensure},
+    halt::{Go, broken, ensure, skip},
     host::{Host, failed},
     proxy::Proxy,
     sight,
@@ -169,6 +169,9 @@ pub async fn is_named(trial: &mut Trial<'_>) -> Go {
 /// When to come back, if the backend says so.
 pub async fn hints_are_passed_on(trial: &mut Trial<'_>) -> Go {
     let wait = Duration::from_secs(37);
+    if !trial.can_fail_so(&Fault::RateLimited(wait)) {
+        return skip("this backend never says when to come back");
+    }
     each_failure(trial, &[Fault::RateLimited(wait)], |asked, _, _, error, _| {
         ensure(error.retry_after.is_some_and(|after| after >= wait), || {
             format!(

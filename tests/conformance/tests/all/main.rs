@@ -4,6 +4,7 @@
 mod documented;
 #[cfg(test)]
 mod kubernetes;
+mod libvirt;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]

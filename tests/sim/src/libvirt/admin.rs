@@ -11,6 +11,11 @@ impl Hosts {
         self.lock().hosts.values_mut().for_each(then);
     }
 
+    /// What they are called.
+    pub fn names(&self) -> Vec<String> {
+        self.lock().hosts.keys().cloned().collect()
+    }
+
     /// By host and name.
     pub fn domains(&self) -> Vec<(String, String, Dom)> {
         let world = self.lock();

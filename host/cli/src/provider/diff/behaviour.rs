@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use egress_conformance::{
-    CannotRun, Outcome, Report, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
-};
+use egress_conformance::{CannotRun, Outcome, Report, Settings, Suite, Verdict, kind};
 use egress_runtime::Runtime;
 use egress_sim::difference;
 use serde::Serialize;
@@ -189,7 +187,7 @@ fn suite(
     Tried { seed, only }: &Tried<'_>,
 ) -> Result<Report, Failure> {
     let Subject { settings, module, .. } = &side.subject;
-    let kind = Arc::new(SimulatedKubernetes::new(&settings.config, &side.subject.grants()?));
+    let kind = kind::simulated(module, &settings.config, &side.subject.grants()?);
     let settings = Settings {
         entry: Some(side.subject.tried()?),
         other: other.map(|other| other.subject.module.clone()),
