@@ -43,7 +43,9 @@ const POOL_RUNNING: i32 = 2;
 enum Stage {
     /// Whether the base image is whole.
     Marker,
-    /// Whether it is on its way.
+    /// It is not: whether it is on its way.
+    Ask,
+    /// It was on its way when it was last looked at.
     Fetch,
     /// Whether there is room for it.
     FetchRoom,
@@ -276,15 +278,20 @@ impl<H: Host> Making<'_, '_, H> {
         Ok(match self.progress.stage {
             Stage::Marker => match self.base().said()? {
                 Said::Whole => Next::Stage(Stage::Backing),
-                Said::Nothing => Next::Stage(Stage::Fetch),
+                Said::Nothing => Next::Stage(Stage::Ask),
                 Said::Other(was) => {
                     self.base().replace(&was)?;
-                    Next::Stage(Stage::Fetch)
+                    Next::Stage(Stage::Ask)
                 }
+            },
+            Stage::Ask => match self.base().status()? {
+                Some(progress) => self.transferred(progress),
+                None => Next::Stage(Stage::FetchRoom),
             },
             Stage::Fetch => match self.base().status()? {
                 Some(progress) => self.transferred(progress),
-                None => Next::Stage(Stage::FetchRoom),
+                // Nobody knows of it any more: it may be whole by now.
+                None => Next::Stage(Stage::Marker),
             },
             Stage::FetchRoom => {
                 let size = self.base().size()?;
@@ -293,10 +300,14 @@ impl<H: Host> Making<'_, '_, H> {
             }
             Stage::Fill => match self.base().fill()? {
                 Some(progress) => self.transferred(progress),
-                None => {
-                    self.base().remove()?;
-                    Next::Stage(Stage::Fill)
-                }
+                // Since the marker was looked at, somebody else may have written it.
+                None => match self.base().said()? {
+                    Said::Whole => Next::Stage(Stage::Backing),
+                    Said::Nothing | Said::Other(_) => {
+                        self.base().remove()?;
+                        Next::Stage(Stage::Fill)
+                    }
+                },
             },
             Stage::Mark => {
                 // A file that came past libvirt's own calls counts once the pool was read again.
@@ -314,7 +325,7 @@ impl<H: Host> Making<'_, '_, H> {
                 None => {
                     // A marker without its base says nothing.
                     self.base().remove()?;
-                    Next::Stage(Stage::Fetch)
+                    Next::Stage(Stage::Ask)
                 }
             },
             Stage::Room => {

@@ -215,7 +215,7 @@ pub fn hold<'h, H: Host>(
     })
 }
 
-/// Something that backs onto the base.
+/// Something that backs onto the base, or may: of a machine whose disk is gone nobody can say what it still reads.
 pub fn user_of<H: Host>(site: &Site<'_, H>, pool: &str, name: &str) -> Result<Option<String>, Error> {
     let what = || format!("look what backs onto {name}");
     let volumes = site.call(what, |connection| connection.volumes(pool))?;
@@ -232,7 +232,14 @@ pub fn user_of<H: Host>(site: &Site<'_, H>, pool: &str, name: &str) -> Result<Op
             return Ok(Some(volume.clone()));
         }
     }
-    Ok(None)
+    let installation = site.lender().installation();
+    let domains = site.call(what, |connection| connection.domains())?;
+    let is_blind = |name: &str| {
+        let disk = volume::overlay(name);
+        volume::machine_of(&disk, &installation).is_some() && !volumes.contains(&disk)
+    };
+    let blind = domains.into_iter().find(|domain| is_blind(&domain.name));
+    Ok(blind.map(|domain| format!("perhaps {}, whose disk is gone,", domain.name)))
 }
 
 /// Removes a volume that may be gone.

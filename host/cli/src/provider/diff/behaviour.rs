@@ -1,6 +1,6 @@
 //! What two components do: in one instance's life, and under the suite.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use egress_conformance::{CannotRun, Outcome, Report, Settings, Suite, Verdict, kind};
 use egress_runtime::Runtime;
