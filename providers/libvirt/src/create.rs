@@ -50,6 +50,8 @@ enum Stage {
     /// Whether there is room for it.
     FetchRoom,
     Fill,
+    /// It is whole: the pool is read again.
+    Refresh,
     Mark,
     /// Where it is.
     Backing,
@@ -154,7 +156,7 @@ pub fn create<H: Host>(
                 |kept: &Progress| !kept.mends && !matches!(kept.stage, Stage::Autostart | Stage::Start);
             (kept.filter(fits).unwrap_or(Progress::at(Stage::Marker)), None)
         }
-        Found::Ours(machine) => match stands(&site, ways, &at, &machine, kept)? {
+        Found::Ours(machine) => match stands(&site, ways, &at, &machine, kept, began)? {
             Standing::Settled(created) => return Ok(created),
             Standing::Off(progress) => (progress, Some(machine.domain().clone())),
         },
@@ -181,6 +183,15 @@ pub fn create<H: Host>(
     })
 }
 
+/// Whether the rest of the work is the next call's.
+fn is_enough<H: Host>(host: &H, began: u64) -> bool {
+    host.monotonic_ms().saturating_sub(began) > ENOUGH_MS
+}
+
+fn slow(at: &Location) -> String {
+    format!("host {} is slow; goes on", at.host)
+}
+
 enum Standing {
     Settled(Created),
     Off(Progress),
@@ -193,10 +204,11 @@ fn stands<H: Host>(
     at: &Location,
     machine: &Machine,
     kept: Option<Progress>,
+    began: u64,
 ) -> Result<Standing, Error> {
-    let kept = kept.filter(|kept| kept.mends || matches!(kept.stage, Stage::Autostart | Stage::Start));
+    let still = |kept: &Progress| kept.mends || matches!(kept.stage, Stage::Autostart | Stage::Start);
     // It was seen standing still in the call before this one.
-    if let Some(progress) = kept.filter(|kept| kept.mends || kept.stage == Stage::Start) {
+    if let Some(progress) = kept.filter(still) {
         return Ok(Standing::Off(progress));
     }
     let what = || format!("ask for the state of {}", at.name);
@@ -226,7 +238,13 @@ fn stands<H: Host>(
             "is suspended: wake it at the host (virsh dompmwakeup), or delete the Proxy; it goes on by itself then",
         )),
         State::Shutdown => Err(stuck(reason::BUSY, "is shutting down: it is started again once it is off")),
-        State::Shutoff | State::Crashed => Ok(Standing::Off(Progress::at(Stage::Autostart))),
+        State::Shutoff | State::Crashed => {
+            let progress = Progress::at(Stage::Autostart);
+            if is_enough(site.lender(), began) {
+                return Ok(Standing::Settled(pending(at, Some(&progress), POLL_MS, slow(at))));
+            }
+            Ok(Standing::Off(progress))
+        }
         State::Unknown(code) => Err(stuck(
             reason::BACKEND,
             &format!("has state {code}, which is not known here: look at it with virsh dominfo"),
@@ -255,15 +273,17 @@ impl<H: Host> Making<'_, '_, H> {
     fn go(mut self, began: u64) -> Result<Created, Error> {
         loop {
             match self.stage()? {
+                Next::Started if is_enough(self.host, began) => {
+                    return Ok(pending(self.at, None, POLL_MS, slow(self.at)));
+                }
                 Next::Started => return self.settle(),
                 Next::Wait { poll_ms, message } => {
                     return Ok(pending(self.at, Some(&self.progress), poll_ms, message));
                 }
                 Next::Stage(next) => {
                     self.progress.stage = next;
-                    if self.host.monotonic_ms().saturating_sub(began) > ENOUGH_MS {
-                        let message = format!("host {} is slow; goes on", self.at.host);
-                        return Ok(pending(self.at, Some(&self.progress), POLL_MS, message));
+                    if is_enough(self.host, began) {
+                        return Ok(pending(self.at, Some(&self.progress), POLL_MS, slow(self.at)));
                     }
                 }
             }
@@ -309,10 +329,13 @@ impl<H: Host> Making<'_, '_, H> {
                     }
                 },
             },
-            Stage::Mark => {
+            Stage::Refresh => {
                 // A file that came past libvirt's own calls counts once the pool was read again.
                 let what = || format!("read the pool {} again", self.pool);
                 self.site.call(what, |connection| connection.pool_refresh(&self.pool))?;
+                Next::Stage(Stage::Mark)
+            }
+            Stage::Mark => {
                 self.base().mark_whole(&self.progress.sha256)?;
                 self.progress.sha256 = String::new();
                 Next::Stage(Stage::Backing)
@@ -367,7 +390,7 @@ impl<H: Host> Making<'_, '_, H> {
         match progress.sha256 {
             Some(sha256) => {
                 self.progress.sha256 = sha256;
-                Next::Stage(Stage::Mark)
+                Next::Stage(Stage::Refresh)
             }
             None => {
                 self.progress.stage = Stage::Fetch;

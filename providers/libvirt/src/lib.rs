@@ -26,9 +26,6 @@ mod site;
 mod volume;
 mod xml;
 
-#[cfg(test)]
-mod tests;
-
 use std::marker::PhantomData;
 
 pub use provider_sdk::libvirt;

@@ -112,7 +112,14 @@ fn read<H: Host>(
     domain: &provider_sdk::libvirt::Domain,
 ) -> Result<Option<crate::mark::Marked>, Unread> {
     let asked = || site.asked(format!("read the mark of {}", domain.name));
-    match site.connection().metadata(domain, ways.namespace) {
+    let mut answer = site.connection().metadata(domain, ways.namespace);
+    // An entry may change from one component to the other, and owns what it owned. What is called otherwise can't
+    // be the other one's.
+    let is_named_so = volume::machine_of(&volume::overlay(&domain.name), &host.installation()).is_some();
+    if is_named_so && answer.as_ref().is_err_and(|failure| failure.is(code::NO_DOMAIN_METADATA)) {
+        answer = site.connection().metadata(domain, ways.sibling);
+    }
+    match answer {
         Ok(text) => match crate::mark::read(&text, &host.installation_mark()) {
             Some(marked) => Ok(Some(marked)),
             None => Err(Unread::Here(asked().garbled().message)),

@@ -1,1 +1,0 @@
-//! The provider over a host that a test makes up.
