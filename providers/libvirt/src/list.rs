@@ -70,11 +70,11 @@ fn domains<H: Host>(host: &H, ways: &Ways, site: &Site<'_, H>, after: &str) -> R
     all.sort();
     let more = all.len() > PAGE;
     all.truncate(PAGE);
-    let mut page = Page::default();
-    page.next = next(&match all.last().filter(|_| more) {
+    let cursor = match all.last().filter(|_| more) {
         Some(last) => Cursor::DomainsAfter(last.name.clone()),
         None => Cursor::Volumes,
-    });
+    };
+    let mut page = Page { next: next(&cursor), ..Page::default() };
     let ours = host.installation_mark();
     for domain in all {
         let marked = match read(host, ways, site, &domain) {
