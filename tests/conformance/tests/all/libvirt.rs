@@ -1,25 +1,15 @@
 //! kvm and kvm2 under the suite, and each with what the other made.
 
-use std::sync::Arc;
+use egress_conformance::Settings;
 
-use egress_conformance::{Report, Settings, Suite, kind::libvirt::SimulatedLibvirt};
-use serde_json::{Value, json};
-
-use crate::support::{Printed, component, runtime};
+use crate::support::{component, on_libvirt};
 
 /// Of kvm, whose logic is kvm2's, so many points of each promise are tried.
 const FEW: usize = 6;
 
-fn tried(settings: Settings) -> Report {
-    let kind = SimulatedLibvirt::new(&json!({ "hosts": ["hv1", "hv2"] }), &Value::Null);
-    let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
-    println!("{}", report.summary());
-    report
-}
-
 #[test]
 fn the_provider_kvm2_keeps_every_promise() {
-    let report = tried(Settings::new(component("kvm2-provider")));
+    let report = on_libvirt(Settings::new(component("kvm2-provider")));
     assert_eq!((report.broken(), report.failed()), (0, 0));
     // What libvirt has not: held removals, what can't start again, rights by verb, hints.
     assert_eq!(report.skipped(), 8);
@@ -36,7 +26,7 @@ fn the_provider_kvm2_keeps_every_promise() {
 
 #[test]
 fn the_provider_kvm_keeps_every_promise() {
-    let report = tried(Settings { points: Some(FEW), ..Settings::new(component("kvm-provider")) });
+    let report = on_libvirt(Settings { points: Some(FEW), ..Settings::new(component("kvm-provider")) });
     assert_eq!((report.broken(), report.failed()), (0, 0));
 }
 
@@ -48,7 +38,7 @@ fn each_takes_over_what_the_other_made() {
         "handed-over-create-can-be-deleted",
         "handed-over-delete-is-taken-up",
     ];
-    let report = tried(Settings {
+    let report = on_libvirt(Settings {
         only: only.map(str::to_owned).to_vec(),
         other: Some(component("kvm-provider")),
         ..Settings::new(component("kvm2-provider"))

@@ -6,7 +6,8 @@ use std::{
 };
 
 use egress_conformance::{
-    Entry, Outcome, Progress, Settings, Suite, Verdict, kind::kubernetes::SimulatedKubernetes,
+    Entry, Outcome, Progress, Report, Settings, Suite, Verdict,
+    kind::{kubernetes::SimulatedKubernetes, libvirt::SimulatedLibvirt},
 };
 use egress_runtime::{Limits, Module, Runtime, RuntimeConfig};
 use serde_json::{Value, json};
@@ -50,6 +51,14 @@ pub fn runtime() -> Runtime {
 /// A suite that does not compile anew what another one has.
 pub fn suite(settings: Settings) -> Suite {
     Suite::open_in(runtime(), kubernetes(), settings).unwrap()
+}
+
+/// What comes of a component on the simulated libvirt.
+pub fn on_libvirt(settings: Settings) -> Report {
+    let kind = SimulatedLibvirt::new(&json!({ "hosts": ["hv1", "hv2"] }), &Value::Null);
+    let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
+    println!("{}", report.summary());
+    report
 }
 
 /// An entry with this config, and everything granted.
