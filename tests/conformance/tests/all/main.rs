@@ -4,6 +4,7 @@
 mod documented;
 #[cfg(test)]
 mod kubernetes;
+#[cfg(test)]
 mod libvirt;
 #[cfg(test)]
 mod mutants;
