@@ -68,8 +68,9 @@ e2e: ## As root: run the tests on a real cluster with a real node; the cluster s
 	@tests/e2e/run.sh
 
 .PHONY: libvirt
-libvirt: ## As root: run the libvirt client's tests on a real libvirt host, made for it.
+libvirt: ## As root: run the tests of the libvirt client and of what is lent by it on real hosts, made for them.
 	@host/libvirt-rpc/tests/real/run.sh
+	@host/capabilities/tests/hypervisor/run.sh
 
 .PHONY: soak
 soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, random bytes.

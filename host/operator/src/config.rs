@@ -4,6 +4,7 @@
 //! whoever mends one at a time at night meets the next one only after the next reload.
 
 mod faults;
+mod grants;
 mod health;
 mod swap;
 
@@ -12,14 +13,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use egress_capabilities::{HttpGrant, KubernetesGrant};
 use egress_contract::{EntryName, Fault, Mark};
 use egress_runtime::{Digest, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::faults::Faults;
-pub use self::swap::SwapConfig;
+pub use self::{grants::Grants, swap::SwapConfig};
 use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
 
 /// One entry.
@@ -64,18 +64,6 @@ impl Settings {
     pub fn legacy(&self) -> Vec<Mark> {
         self.legacy_marks.iter().map(|mark| mark.clone().into_iter().collect()).collect()
     }
-}
-
-/// What an entry lends to its component.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Grants {
-    /// HTTP.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http: Option<HttpGrant>,
-    /// The Kubernetes API.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kubernetes: Option<KubernetesGrant>,
 }
 
 /// Where a component is read from.
@@ -187,10 +175,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     }
     let grants: Option<Grants> = faults.read("grants", fields.remove("grants"));
     if let Some(grants) = &grants {
-        let http = grants.http.as_ref().map(HttpGrant::faults);
-        let kubernetes = grants.kubernetes.as_ref().map(KubernetesGrant::faults);
-        faults.extend("grants.http", http.unwrap_or_default());
-        faults.extend("grants.kubernetes", kubernetes.unwrap_or_default());
+        grants.check(faults);
     }
     let limits = read_limits(fields.remove("limits"), faults);
     let legacy_marks: Option<Vec<BTreeMap<String, String>>> =

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use egress_capabilities::HomeCluster;
+use egress_capabilities::{Beside, HomeCluster};
 use egress_contract::{EntryName, Installation};
 use egress_runtime::{Runtime, Slot};
 use tokio::sync::{mpsc, watch};
@@ -38,7 +38,7 @@ use crate::{
     events::Events,
     health::{self, Keeper, Seen},
     kube_owners::KubeOwners,
-    lend::Lender,
+    lend::{HomeSecrets, Lender},
     modules::Modules,
     revisions::Revisions,
     view::View,
@@ -338,8 +338,12 @@ impl Run {
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
         let inlets = entry::Inlets { asked, hold: hold.subscribe(), leadership: shared.leadership.clone() };
         let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
-        let writes = Arc::clone(shared.runtime.writes());
-        let lender = Lender::new(entry.clone(), Some(shared.home.clone()), writes);
+        let beside = Beside {
+            installation: shared.installation.clone(),
+            secrets: Some(Arc::new(HomeSecrets(shared.cluster.clone()))),
+            writes: Arc::clone(shared.runtime.writes()),
+        };
+        let lender = Lender::new(entry.clone(), Some(shared.home.clone()), beside);
         let revisions = Revisions::new(&shared.cluster, entry);
         let modules = (shared.modules.clone(), shared.module_bytes);
         let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);

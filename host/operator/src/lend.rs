@@ -5,15 +5,21 @@
 
 use std::sync::Arc;
 
-use egress_capabilities::{HomeCluster, HttpCapability, KubernetesCapability};
+use async_trait::async_trait;
+use egress_capabilities::{
+    Beside, HomeCluster, HttpCapability, KubernetesCapability, LibvirtCapability, SecretRef, SecretUnread,
+    Secrets, TransferCapability,
+};
 use egress_contract::{EntryName, Fault};
 use egress_runtime::{
     Lent,
-    capability::{Http, Kubernetes, Writes},
+    capability::{Http, Kubernetes, Libvirt, Transfer},
 };
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 
 use crate::{
-    cluster::Cluster,
+    cluster::{Cluster, call},
     config::{Grants, Settings},
     identity::{self, IdentityError},
 };
@@ -25,11 +31,28 @@ pub async fn home(config: kube::Config) -> Result<HomeCluster, IdentityError> {
     Ok(HomeCluster { config, uid: identity::kube_system(&cluster).await? })
 }
 
+/// Of the operator's namespace. Which of them it may read, its role says.
+pub struct HomeSecrets(pub Cluster);
+
+#[async_trait]
+impl Secrets for HomeSecrets {
+    async fn read(&self, secret: &SecretRef) -> Result<Vec<u8>, SecretUnread> {
+        let api: Api<Secret> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
+        match call(api.get_opt(&secret.name)).await {
+            Ok(found) => {
+                let value = found.and_then(|found| found.data?.remove(&secret.key));
+                value.map(|value| value.0).ok_or(SecretUnread::Missing)
+            }
+            Err(error) => Err(SecretUnread::Unreadable(error.to_string())),
+        }
+    }
+}
+
 /// Makes capabilities for one entry, and keeps the last ones.
 pub struct Lender {
     entry: EntryName,
     home: Option<HomeCluster>,
-    writes: Arc<dyn Writes>,
+    beside: Beside,
     last: Option<Made>,
 }
 
@@ -39,13 +62,15 @@ struct Made {
     response_bytes: u64,
     http: Option<Arc<dyn Http>>,
     kubernetes: Option<Arc<dyn Kubernetes>>,
+    libvirt: Option<Arc<dyn Libvirt>>,
+    transfer: Option<Arc<dyn Transfer>>,
 }
 
 impl Lender {
     /// For this entry; `home` is the cluster that holds the Proxies, where there is one. Nothing is written
     /// unless it may be.
-    pub fn new(entry: EntryName, home: Option<HomeCluster>, writes: Arc<dyn Writes>) -> Self {
-        Self { entry, home, writes, last: None }
+    pub fn new(entry: EntryName, home: Option<HomeCluster>, beside: Beside) -> Self {
+        Self { entry, home, beside, last: None }
     }
 
     /// Or everything that is wrong with the grants, with paths from the entry's top.
@@ -65,7 +90,7 @@ impl Lender {
             None => None,
             Some(grant) => {
                 let made = HttpCapability::new(&self.entry, grant).map_err(|faults| below("http", faults))?;
-                let made = made.guarded(&self.writes);
+                let made = made.guarded(&self.beside.writes);
                 Some(Arc::new(made.with_limits(size(request_bytes), size(response_bytes))) as Arc<dyn Http>)
             }
         };
@@ -73,12 +98,31 @@ impl Lender {
             None => None,
             Some(grant) => {
                 let made = KubernetesCapability::new(&self.entry, grant, self.home.clone());
-                let made = made.map_err(|faults| below("kubernetes", faults))?.guarded(&self.writes);
+                let made = made.map_err(|faults| below("kubernetes", faults))?.guarded(&self.beside.writes);
                 let made = made.with_limits(size(request_bytes), size(response_bytes));
                 Some(Arc::new(made) as Arc<dyn Kubernetes>)
             }
         };
-        Ok(Made { grants: settings.grants.clone(), request_bytes, response_bytes, http, kubernetes })
+        let libvirt = settings.grants.libvirt.clone().map(|grant| {
+            LibvirtCapability::new(&self.entry, grant, &self.beside)
+                .map(Arc::new)
+                .map_err(|faults| below("libvirt", faults))
+        });
+        let libvirt = libvirt.transpose()?;
+        let transfer = settings.grants.transfer.clone().zip(libvirt.clone()).map(|(grant, libvirt)| {
+            TransferCapability::new(grant, libvirt)
+                .map(|made| Arc::new(made) as Arc<dyn Transfer>)
+                .map_err(|faults| below("transfer", faults))
+        });
+        Ok(Made {
+            grants: settings.grants.clone(),
+            request_bytes,
+            response_bytes,
+            http,
+            kubernetes,
+            libvirt: libvirt.map(|made| made as Arc<dyn Libvirt>),
+            transfer: transfer.transpose()?,
+        })
     }
 }
 
@@ -90,7 +134,13 @@ impl Made {
     }
 
     fn lent(&self) -> Lent {
-        Lent { http: self.http.clone(), kubernetes: self.kubernetes.clone(), ..Lent::default() }
+        Lent {
+            http: self.http.clone(),
+            kubernetes: self.kubernetes.clone(),
+            libvirt: self.libvirt.clone(),
+            transfer: self.transfer.clone(),
+            clock: None,
+        }
     }
 }
 

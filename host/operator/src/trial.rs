@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use egress_capabilities::HomeCluster;
+use egress_capabilities::{Beside, HomeCluster};
 use egress_contract::{EntryName, Fault, Installation, InvalidName};
 use egress_runtime::{Candidate, Comparison, Module, Refusal, Runtime, Slot, capability::Always};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -16,7 +16,7 @@ use crate::{
     config::{InvalidEntry, Settings, read_entries},
     health,
     identity::{self, IdentityError},
-    lend::Lender,
+    lend::{HomeSecrets, Lender},
     revisions::{Kept, Revisions},
 };
 
@@ -26,6 +26,7 @@ pub struct Trial {
     installation: Installation,
     settings: Settings,
     active: Kept,
+    cluster: Cluster,
     /// Whether a grant means the cluster that was asked.
     pub needs_home: bool,
 }
@@ -125,7 +126,7 @@ pub async fn read(
         None => identity::find(cluster).await.map_err(TrialError::Identity)?.installation,
     };
     let needs_home = [&settings, &active.settings].iter().any(|settings| reaches_home(settings));
-    Ok(Trial { entry: entry.clone(), installation, settings, active, needs_home })
+    Ok(Trial { entry: entry.clone(), installation, settings, active, cluster: cluster.clone(), needs_home })
 }
 
 async fn settings(cluster: &Cluster, config_map: &str, entry: &EntryName) -> Result<Settings, TrialError> {
@@ -164,12 +165,17 @@ impl Trial {
         home: Option<HomeCluster>,
         module: Module,
     ) -> Result<Tried, TrialError> {
-        let Self { entry, installation, settings, active, .. } = self;
+        let Self { entry, installation, settings, active, cluster, .. } = self;
+        let beside = Beside {
+            installation: installation.clone(),
+            secrets: Some(Arc::new(HomeSecrets(cluster))),
+            // The runtime denies both every write already.
+            writes: Arc::new(Always),
+        };
         let slot = Slot::new(runtime.clone(), entry.clone(), installation);
         // Of its own each: the grants may differ.
         let lend = |who, settings: &Settings| {
-            // The runtime denies both every write already.
-            let lent = Lender::new(entry.clone(), home.clone(), Arc::new(Always)).lend(settings);
+            let lent = Lender::new(entry.clone(), home.clone(), beside.clone()).lend(settings);
             lent.map_err(|faults| TrialError::Grants { who, faults })
         };
         let refused = |who| move |refusal| TrialError::Refused { who, refusal };

@@ -9,6 +9,7 @@ use egress_contract::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::names;
+use crate::faults::Faults;
 
 /// Everything, where it is written.
 pub(super) const ANY: &str = "*";
@@ -217,14 +218,7 @@ impl Timeouts {
     }
 }
 
-#[derive(Default)]
-struct Faults(Vec<Fault>);
-
 impl Faults {
-    fn add(&mut self, path: &str, message: &str) {
-        self.0.push(Fault { path: path.to_owned(), message: message.to_owned() });
-    }
-
     /// Of a list that must hold something, and of each value in it that is neither right nor `*`.
     fn add_values(
         &mut self,

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 pub use grant::{ClusterGrant, KubeconfigGrant, KubernetesGrant, Rule, ServiceAccount, Timeouts};
 pub use granted::Granted;
+pub(crate) use names::is_object;
 use permit::{Permit, Scope, Verb};
 use request::Outgoing;
 use source::{Live, Source};

@@ -29,7 +29,7 @@ pub(super) fn is_version(text: &str) -> bool {
 }
 
 /// An object's name, as wide as the API server has it: RBAC's names hold colons and capitals.
-pub(super) fn is_object(text: &str) -> bool {
+pub(crate) fn is_object(text: &str) -> bool {
     (1..=253).contains(&text.len())
         && text.bytes().any(|b| b != b'.')
         && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'/' | b'%' | b'?' | b'#' | b'\\'))

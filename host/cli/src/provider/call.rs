@@ -154,7 +154,7 @@ impl CallCommand {
             Backend::Sim => (Behind::simulated(&subject, self.seed).await?, redactor),
             Backend::Real => {
                 let redactor = credentials::known(redactor, &subject.settings, &self.home);
-                (Behind::real(&subject, &self.home).await?, redactor)
+                (Behind::real(&subject, &self.home, &self.whom.installation()).await?, redactor)
             }
         };
         let recorder = Recorder::new(redactor.clone());

@@ -84,9 +84,13 @@ pub fn read(path: &Path) -> Result<(EntryName, EntryConfig), Failure> {
 fn candidate(module: Module, entry: EntryConfig) -> Result<Candidate, Failure> {
     let EntryConfig { pinned, settings, .. } = entry;
     let all = nothing::lent();
-    let kubernetes = settings.grants.kubernetes.as_ref().and(all.kubernetes);
-    let http = settings.grants.http.as_ref().and(all.http);
-    let lent = Lent { http, kubernetes, ..Lent::default() };
+    let lent = Lent {
+        http: settings.grants.http.as_ref().and(all.http),
+        kubernetes: settings.grants.kubernetes.as_ref().and(all.kubernetes),
+        libvirt: settings.grants.libvirt.as_ref().and(all.libvirt),
+        transfer: settings.grants.transfer.as_ref().and(all.transfer),
+        clock: None,
+    };
     let grants =
         serde_json::to_value(&settings.grants).map_err(|error| Failure::Render(error.to_string()))?;
     let legacy = settings.legacy();

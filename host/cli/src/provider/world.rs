@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use egress_capabilities::Beside;
 use egress_conformance::{
     halt::Halt,
     kind::{self, World},
 };
+use egress_contract::Installation;
 use egress_operator::lend::{self, Lender};
 use egress_runtime::{
     Lent,
-    capability::{Always, Clock, SystemClock},
+    capability::{Clock, SystemClock},
 };
 use egress_sim::watched::{Watch, Watched};
 
@@ -33,8 +35,12 @@ impl Behind {
     }
 
     /// What the entry's grants reach; `home` is what `operator: true` in them stands for.
-    pub async fn real(subject: &Subject, home: &ClusterArgs) -> Result<Self, Failure> {
-        Ok(Self::Real(lent(subject, home).await?, Arc::new(SystemClock::default())))
+    pub async fn real(
+        subject: &Subject,
+        home: &ClusterArgs,
+        installation: &Installation,
+    ) -> Result<Self, Failure> {
+        Ok(Self::Real(lent(subject, home, installation).await?, Arc::new(SystemClock::default())))
     }
 
     /// Its time.
@@ -89,7 +95,11 @@ impl Behind {
 }
 
 /// What an entry's grants lend; `home` is what `operator: true` in them stands for.
-pub async fn lent(subject: &Subject, home: &ClusterArgs) -> Result<Lent, Failure> {
+pub async fn lent(
+    subject: &Subject,
+    home: &ClusterArgs,
+    installation: &Installation,
+) -> Result<Lent, Failure> {
     setup::tls()?;
     let granted = subject.settings.grants.kubernetes.iter().flat_map(|grant| grant.clusters.values());
     let home = match granted.into_iter().any(|cluster| cluster.operator) {
@@ -99,7 +109,8 @@ pub async fn lent(subject: &Subject, home: &ClusterArgs) -> Result<Lent, Failure
         }
         false => None,
     };
-    let lent = Lender::new(subject.entry.clone(), home, Arc::new(Always)).lend(&subject.settings);
+    let lent =
+        Lender::new(subject.entry.clone(), home, Beside::alone(installation.clone())).lend(&subject.settings);
     lent.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })
 }
 

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use egress_capabilities::{ClusterGrant, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};
 use egress_conformance::kind::kubernetes::RealKubernetes;
+use egress_contract::Installation;
 
 use crate::{
     cluster::ClusterArgs,
@@ -80,7 +81,7 @@ pub async fn kind(
     };
     let grant = subject.settings.grants.kubernetes.as_ref().ok_or_else(none)?;
     let namespaces = namespaces.of(grant)?;
-    let lent = world::lent(subject, given).await?.kubernetes.ok_or_else(none)?;
+    let lent = world::lent(subject, given, &Installation::new("test")).await?.kubernetes.ok_or_else(none)?;
     let admin = administrator(subject, grant, given).await?;
     let clusters = grant.clusters.keys().cloned().collect();
     Ok(RealKubernetes::new(lent, Arc::new(admin), clusters, namespaces))
