@@ -77,8 +77,11 @@ mod tests {
     use crate::tests::wit;
 
     /// Where the contract documents the words of a type: interface, record, field.
-    const PLACES: [(&str, [&str; 3]); 3] = [
+    const PLACES: [(&str, [&str; 3]); 6] = [
+        ("HttpFailureKind", ["http", "failure", "kind"]),
         ("KubernetesFailureKind", ["kubernetes", "failure", "kind"]),
+        ("LibvirtStage", ["libvirt", "failure", "stage"]),
+        ("TransferFailureKind", ["transfer", "failure", "kind"]),
         ("AddressKind", ["types", "address", "kind"]),
         ("HealthReason", ["types", "health", "reason"]),
     ];
@@ -89,7 +92,9 @@ mod tests {
 
     #[test]
     fn each_word_is_spelled_as_the_contract_documents_it() {
-        for path in ["host/runtime/src/capability.rs", "providers/sdk/src/types.rs"] {
+        let lent = ["http", "kubernetes", "libvirt", "transfer"];
+        let lent = lent.map(|name| format!("host/runtime/src/capability/{name}.rs"));
+        for path in lent.iter().map(String::as_str).chain(["providers/sdk/src/types.rs"]) {
             let spelled = spelled(&source(path));
             assert!(!spelled.is_empty(), "{path} has no as_str any more: mend this test");
             for (name, words) in spelled {

@@ -13,7 +13,7 @@ pub struct LibvirtFailure {
     pub code: i32,
     /// virErrorDomain; 0 unless libvirt answered.
     pub domain: i32,
-    /// The system's error number where the code is 38 and libvirt gave it; else 0.
+    /// The system's error number where the code is 38 and libvirt gave it; 2 where credentials are not there; else 0.
     pub errno: i32,
     /// For people; no credential.
     pub message: String,
