@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::{
     api::{AsksStatus, COLLECT_ANNOTATION, CollectorStatus, OrphanStatus, UnreadStatus},
     core::{
-        collect::{Asks, Collector, Fate, Judged, Owners, Policy, Report},
+        collect::{Asks, Collector, Fate, Judged, Owners, Policy, Removes, Report},
         lease::Leadership,
         store::Notice,
     },
@@ -66,6 +66,8 @@ pub struct Collecting<O> {
     view: watch::Sender<View>,
     notices: mpsc::Sender<Notice>,
     config: CollectConfig,
+    /// The entry was removed, and stays for the Proxies that need it.
+    leaving: bool,
     /// The question that was told.
     asked: Option<String>,
     /// Under which lead the sweeps so far were.
@@ -88,6 +90,7 @@ impl<O: Owners> Collecting<O> {
             view,
             notices,
             config: CollectConfig::default(),
+            leaving: false,
             asked: None,
             term: None,
         }
@@ -113,9 +116,15 @@ impl<O: Owners> Collecting<O> {
         loop {
             let listed = match &*self.inlets.asked.borrow_and_update() {
                 Asked::Removed => return None,
-                // How it is to be collected stands in the ConfigMap.
-                Asked::Unlisted | Asked::Leaving => false,
+                // How it is to be collected stands in the ConfigMap, which is missing.
+                Asked::Unlisted => false,
+                // Who removed it is to see what nobody will remove any more.
+                Asked::Leaving => {
+                    self.leaving = true;
+                    true
+                }
                 Asked::Entry(read) => {
+                    self.leaving = false;
                     // One that can't be read is collected as before.
                     if let Ok(entry) = read.as_ref() {
                         self.config = entry.collect.clone();
@@ -145,7 +154,11 @@ impl<O: Owners> Collecting<O> {
     async fn sweep(&mut self, revision: &Arc<Revision>, next: Instant) {
         let policy = Policy {
             grace: Duration::from_secs(self.config.grace_seconds.into()),
-            dry_run: self.config.dry_run,
+            removes: match (self.leaving, self.config.dry_run) {
+                (true, _) => Removes::EntryRemoved,
+                (false, true) => Removes::DryRun,
+                (false, false) => Removes::Yes,
+            },
         };
         let confirmed = self.inlets.confirmed.borrow_and_update().clone();
         let swept = self.collector.sweep(&**revision, revision.places(), policy, confirmed.as_deref()).await;

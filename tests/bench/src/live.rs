@@ -2,13 +2,12 @@
 //! it needs.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use egress_operator::api::{ProviderHealth, Proxy, ProxySpec, crds};
-use futures::{StreamExt, TryStreamExt, stream};
+use egress_operator::api::{ProviderHealth, Proxy, crds};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, Namespace},
@@ -19,32 +18,40 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{Failure, report::Report, waiting::resident_of};
+use crate::{Failure, fleet, report::Report, served::Served, waiting::resident_of};
 
-const NAMESPACE: &str = "egress-bench";
-const ENTRY: &str = "bench";
+pub(crate) const NAMESPACE: &str = "egress-bench";
+pub(crate) const ENTRY: &str = "bench";
 const SWAPS: usize = 10;
-const PROXIES: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Where.
 pub(crate) struct Options {
     pub(crate) epo: PathBuf,
     pub(crate) kubeconfig: PathBuf,
+    /// How long nothing is to be written.
+    pub(crate) quiet: Duration,
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::new("the live part", error.to_string())
 }
 
 /// Measures, and removes what it made.
 pub(crate) async fn measure(report: &mut Report, options: &Options, component: &[u8]) -> Result<(), Failure> {
     let client = client(options).await?;
-    let live = Live { client, modules: [component.to_vec(), another_build(component)] };
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let backend = Served::start().await.map_err(failed)?;
+    let kubeconfig = folder.path().join("simulated.conf");
+    std::fs::write(&kubeconfig, backend.kubeconfig().to_string()).map_err(failed)?;
+    let modules = [component.to_vec(), another_build(component)];
+    let live = Live { client, modules, folder, kubeconfig, backend };
     live.prepare().await?;
     let measured = live.run(report, options).await;
     let removed = live.remove().await;
@@ -68,6 +75,32 @@ fn another_build(component: &[u8]) -> Vec<u8> {
 struct Live {
     client: Client,
     modules: [Vec<u8>; 2],
+    folder: TempDir,
+    /// Of the simulated backend.
+    kubeconfig: PathBuf,
+    backend: Served,
+}
+
+/// Asks it to end, so that the next one need not wait for its Lease to run out.
+pub(crate) async fn end(epo: &mut Child) -> Result<(), Failure> {
+    let pid = epo.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    kill_process(pid.ok_or_else(|| failed("epo has ended"))?, Signal::TERM).map_err(failed)?;
+    epo.wait().await.map(drop).map_err(failed)
+}
+
+/// The operator. Its metrics are served at the address.
+pub(crate) fn start(options: &Options, cache: &Path, address: &str) -> Result<Child, Failure> {
+    Command::new(&options.epo)
+        .args(["run", "--namespace", NAMESPACE, "--metrics-address", address, "--kubeconfig"])
+        .arg(&options.kubeconfig)
+        .arg("--cache-dir")
+        .arg(cache)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)
 }
 
 impl Live {
@@ -87,7 +120,7 @@ impl Live {
         let entry = json!({
             "module": {"configMap": {"name": "bench-module"}},
             "config": {"cluster": "home", "namespace": NAMESPACE, "image": "docker.io/lab/squid:1"},
-            "grants": {"kubernetes": {"clusters": {"home": {"operator": true, "rules": [{
+            "grants": {"kubernetes": {"clusters": {"home": {"kubeconfig": {"file": self.kubeconfig}, "rules": [{
                 "resources": ["pods", "configmaps", "resourcequotas"],
                 "verbs": ["get", "list", "create", "patch", "delete"],
                 "namespaces": [NAMESPACE],
@@ -127,21 +160,12 @@ impl Live {
     }
 
     async fn run(&self, report: &mut Report, options: &Options) -> Result<(), Failure> {
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let mut epo = Command::new(&options.epo)
-            .args(["run", "--namespace", NAMESPACE, "--kubeconfig"])
-            .arg(&options.kubeconfig)
-            .arg("--cache-dir")
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let mut epo = start(options, &self.folder.path().join("cache"), "off")?;
         let measured = self.with(report, &mut epo).await;
-        epo.kill().await.map_err(failed)?;
-        measured
+        end(&mut epo).await?;
+        measured?;
+        let cache = self.folder.path().join("cache");
+        fleet::measure(report, options, &self.client, &cache, &self.backend).await
     }
 
     async fn with(&self, report: &mut Report, epo: &mut Child) -> Result<(), Failure> {
@@ -163,9 +187,6 @@ impl Live {
         }
         let update = report.samples("ConfigMap update to active, compile cached", "ms", readings);
         report.figure("ConfigMap update to active, against its aim", "ms", update, Some(300.0));
-
-        self.proxies().await?;
-        report.figure("the operator's memory: 1,000 Proxies", "MiB", mib(resident_of(&pid)?), None);
         Ok(())
     }
 
@@ -186,40 +207,6 @@ impl Live {
         Err(failed("a build did not become active"))
     }
 
-    async fn proxies(&self) -> Result<(), Failure> {
-        let api: Api<Proxy> = Api::namespaced(self.client.clone(), NAMESPACE);
-        stream::iter(0..PROXIES)
-            .map(|number| {
-                let api = api.clone();
-                async move {
-                    let spec = ProxySpec { provider: ENTRY.into(), port: 3128, ..ProxySpec::default() };
-                    api.create(&PostParams::default(), &Proxy::new(&format!("bench-{number}"), spec))
-                        .await
-                        .map(|_| ())
-                }
-            })
-            .buffer_unordered(16)
-            .try_collect::<()>()
-            .await
-            .map_err(failed)?;
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            let proxies = api.list(&Default::default()).await.map_err(failed)?;
-            let begun = |proxy: &Proxy| {
-                proxy
-                    .status
-                    .as_ref()
-                    .and_then(|status| status.instance.as_ref())
-                    .is_some_and(|one| one.id.is_some())
-            };
-            if proxies.items.iter().filter(|proxy| begun(proxy)).count() == PROXIES {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        Err(failed("1,000 Proxies were not all begun"))
-    }
-
     /// The namespace goes with all that is in it; finalizers first, since epo has ended.
     async fn remove(&self) -> Result<(), Failure> {
         let api: Api<Proxy> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -234,6 +221,6 @@ impl Live {
     }
 }
 
-fn mib(bytes: u64) -> f64 {
+pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }

@@ -1,7 +1,9 @@
-//! `bench [--component FILE] [--out FILE]`: what a provider in a component costs, each figure beside its
+//! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--quiet SECONDS]] [--only live|sweeps]`:
+//! what a provider in a component costs, each figure beside its
 //! alternative, measured in the same run on the same machine. Nothing here decides a test.
 
 mod backend;
+mod fleet;
 mod host_call;
 mod live;
 mod loading;
@@ -9,11 +11,13 @@ mod native;
 mod operation;
 mod plugin;
 mod report;
+mod served;
+mod sweeps;
 mod waiting;
 mod ways;
 mod wire;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use backend::Backend;
 use egress_contract::Installation;
@@ -39,6 +43,15 @@ struct Options {
     out: PathBuf,
     /// The release build of epo and a kubeconfig, for what needs an API server.
     live: Option<live::Options>,
+    /// Nothing else.
+    only: Option<Only>,
+}
+
+/// A part of it all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Only {
+    Live,
+    Sweeps,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -75,8 +88,9 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         component: PathBuf::from("target/providers/kubernetes.wasm"),
         out: PathBuf::from("target/bench/summary.json"),
         live: None,
+        only: None,
     };
-    let (mut epo, mut kubeconfig) = (None, None);
+    let (mut epo, mut kubeconfig, mut quiet) = (None, None, Duration::from_secs(60));
     while let Some(flag) = args.next() {
         let value = args.next().map(PathBuf::from).ok_or(format!("{flag} needs a value"))?;
         match flag.as_str() {
@@ -84,11 +98,22 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--out" => options.out = value,
             "--epo" => epo = Some(value),
             "--kubeconfig" => kubeconfig = Some(value),
-            _ => return Err(format!("{flag} is not known: --component, --out, --epo, --kubeconfig")),
+            "--only" if value.as_os_str() == "live" => options.only = Some(Only::Live),
+            "--only" if value.as_os_str() == "sweeps" => options.only = Some(Only::Sweeps),
+            "--quiet" => {
+                let seconds = value.to_str().and_then(|seconds| seconds.parse().ok());
+                quiet = Duration::from_secs(seconds.ok_or("--quiet needs a number of seconds")?);
+            }
+            _ => {
+                return Err(format!(
+                    "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --quiet SECONDS, --only live|sweeps",
+                    value.display()
+                ));
+            }
         }
     }
     options.live = match (epo, kubeconfig) {
-        (Some(epo), Some(kubeconfig)) => Some(live::Options { epo, kubeconfig }),
+        (Some(epo), Some(kubeconfig)) => Some(live::Options { epo, kubeconfig, quiet }),
         (None, None) => None,
         _ => return Err("--epo and --kubeconfig go together".into()),
     };
@@ -100,28 +125,15 @@ async fn run(options: &Options) -> Result<(), Failure> {
     let component = read.map_err(|error| {
         Failure::new("the component", format!("{}: {error}", options.component.display()))
     })?;
-    let folder =
-        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
     let mut report = Report::default();
-    let installation = Installation::new("bench");
-
-    eprintln!("bench: loading, cold and from the cache");
-    let backend = Arc::new(Backend::default());
-    let slot = loading::measure(&mut report, &installation, &component, &backend, folder.path()).await?;
-    let Some(active) = slot.active() else {
-        return Err(Failure::new("the component", "did not become active"));
-    };
-
-    eprintln!("bench: creates, three ways");
-    ways::measure(&mut report, &installation, active.as_ref(), &backend, folder.path()).await?;
-
-    eprintln!("bench: host calls, two ways");
-    host_call::measure(&mut report, &installation, folder.path()).await?;
-
-    eprintln!("bench: instances that wait");
-    waiting::measure(&mut report, &installation, &component, folder.path()).await?;
-
-    match &options.live {
+    if options.only.is_none() {
+        calls(&mut report, &component).await?;
+    }
+    if options.only != Some(Only::Live) {
+        eprintln!("bench: sweeps over many instances");
+        sweeps::measure(&mut report).await?;
+    }
+    match options.live.as_ref().filter(|_| options.only != Some(Only::Sweeps)) {
         Some(live) => live::measure(&mut report, live, &component).await?,
         None => eprintln!("bench: no --epo and --kubeconfig: what needs an API server is left out"),
     }
@@ -129,5 +141,29 @@ async fn run(options: &Options) -> Result<(), Failure> {
     report.print();
     report.write(&options.out).map_err(|error| Failure::new("the summary", error.to_string()))?;
     eprintln!("bench: written to {}", options.out.display());
+    Ok(())
+}
+
+/// What calls cost, in this process.
+async fn calls(report: &mut Report, component: &[u8]) -> Result<(), Failure> {
+    let folder =
+        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
+    let installation = Installation::new("bench");
+
+    eprintln!("bench: loading, cold and from the cache");
+    let backend = Arc::new(Backend::default());
+    let slot = loading::measure(report, &installation, component, &backend, folder.path()).await?;
+    let Some(active) = slot.active() else {
+        return Err(Failure::new("the component", "did not become active"));
+    };
+
+    eprintln!("bench: creates, three ways");
+    ways::measure(report, &installation, active.as_ref(), &backend, folder.path()).await?;
+
+    eprintln!("bench: host calls, two ways");
+    host_call::measure(report, &installation, folder.path()).await?;
+
+    eprintln!("bench: instances that wait");
+    waiting::measure(report, &installation, component, folder.path()).await?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What has no Proxy goes, when it may; and when much has none at once, people are asked.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, ResourceExt, api::PostParams};
@@ -92,6 +92,70 @@ async fn one_that_nobody_owns_goes_with_what_belongs_to_it_and_no_other_does() {
     })
     .await;
     site.ready(0, "web").await;
+    site.delete(0, "web").await;
+}
+
+#[tokio::test]
+async fn nothing_goes_while_the_proxies_can_not_be_read() {
+    let lab = Lab::new().await;
+    let site = Site::new(&lab, "unread", 1).await;
+    site.put_module(&kubernetes_provider()).await;
+    site.put_entry(&collected_soon(&site)).await;
+    let _epo = site.start(&[]).await;
+    site.create(0, "web", Wanted::default()).await;
+    site.ready(0, "web").await;
+    let own = site.pods().await.remove(0);
+    site.may_see("proxies", false).await;
+    let unread = async || {
+        site.health(&site.entry, "it says that it can't read the Proxies", |status| {
+            let halted = status.collector.halted.as_ref()?;
+            halted.contains("can't read the Proxies").then_some(())
+        })
+        .await;
+    };
+    unread().await;
+    let name = forge(&site, &own, 0).await;
+    // Several sweeps, and its grace.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    unread().await;
+    let mut both = vec![own.name_any(), name];
+    both.sort();
+    assert_eq!(pods(&site).await, both);
+    site.may_see("proxies", true).await;
+    only(&site, &own.name_any()).await;
+    site.ready(0, "web").await;
+    site.delete(0, "web").await;
+}
+
+#[tokio::test]
+async fn a_removed_entry_tells_what_nobody_owns_and_collects_it_when_it_is_back() {
+    let lab = Lab::new().await;
+    let site = Site::new(&lab, "left", 1).await;
+    site.put_module(&kubernetes_provider()).await;
+    site.put_entry(&collected_soon(&site)).await;
+    let _epo = site.start(&[]).await;
+    site.create(0, "web", Wanted::default()).await;
+    site.ready(0, "web").await;
+    let own = site.pods().await.remove(0);
+    site.put_entries([]).await;
+    site.health(&site.entry, "it is kept for its Proxy", |status| {
+        let listed = status.conditions.iter().find(|condition| condition.type_ == "Listed")?;
+        (listed.reason == "EntryRemoved").then_some(())
+    })
+    .await;
+    let name = forge(&site, &own, 0).await;
+    site.health(&site.entry, "it tells the orphan", |status| {
+        let orphan = status.collector.ownerless.iter().find(|orphan| orphan.name == name)?;
+        orphan.message.contains("its entry was removed").then_some(())
+    })
+    .await;
+    // Several sweeps, and its grace.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let mut both = vec![own.name_any(), name];
+    both.sort();
+    assert_eq!(pods(&site).await, both);
+    site.put_entry(&collected_soon(&site)).await;
+    only(&site, &own.name_any()).await;
     site.delete(0, "web").await;
 }
 

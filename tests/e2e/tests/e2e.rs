@@ -27,6 +27,8 @@ mod lifecycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 #[expect(dead_code, reason = "a project's own tests are tried where it is made")]
 #[path = "../../../host/cli/tests/projects/project.rs"]
 mod project;

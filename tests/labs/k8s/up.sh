@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# up.sh NAME PORT : a control plane on 127.0.0.1, ports PORT to PORT+4; several may run at once, in steps of
+# up.sh NAME PORT [OF] : a control plane on 127.0.0.1, ports PORT to PORT+4; several may run at once, in steps of
 # 100. Prints where its kubeconfig is. One that runs already is left as it is; the rest of a broken one is
-# removed first.
+# removed first. With OF it begins with a copy of that one's state and signs with its key, and OF goes on.
 set -euo pipefail
 cd "$(dirname "$0")" && . ./lib.sh
-[ $# = 2 ] || die "usage: up.sh NAME PORT, such as up.sh c1 16443"
+[ $# = 2 ] || [ $# = 3 ] || die "usage: up.sh NAME PORT [OF], such as up.sh c1 16443"
 cluster "$1"
 port=$2
 [[ $port =~ ^[0-9]{4,5}$ ]] && [ "$port" -lt 65530 ] || die "'$port' is no port"
@@ -30,7 +30,21 @@ rm -rf "$RUN"
 mkdir -p "$RUN"
 chmod 700 "$RUN"
 echo "$port" >"$RUN/port"
-openssl genrsa -out "$RUN/sa.key" 2048 2>/dev/null
+copied=()
+if [ $# = 3 ]; then
+  to=$RUN
+  # As a snapshot of a running machine's disk is: whole up to one moment.
+  (
+    cluster "$3"
+    running etcd || die "no etcd runs, so there is nothing to copy"
+    trap 'kill -CONT "$pid"' EXIT
+    kill -STOP "$pid"
+    cp -a "$RUN/etcd" "$RUN/sa.key" "$to"
+  )
+  copied=(--force-new-cluster)
+else
+  openssl genrsa -out "$RUN/sa.key" 2048 2>/dev/null
+fi
 secret() { od -An -N16 -tx1 /dev/urandom | tr -d ' \n'; }
 admin=$(secret)
 node=$(secret)
@@ -53,7 +67,7 @@ say "starting etcd and the API server on port $port"
 start etcd "$BIN/etcd" --name "$NAME" --data-dir "$RUN/etcd" --unsafe-no-fsync --log-level warn \
   --listen-client-urls "http://127.0.0.1:$((port + 1))" --advertise-client-urls "http://127.0.0.1:$((port + 1))" \
   --listen-peer-urls "http://127.0.0.1:$((port + 2))" --initial-advertise-peer-urls "http://127.0.0.1:$((port + 2))" \
-  --initial-cluster "$NAME=http://127.0.0.1:$((port + 2))"
+  --initial-cluster "$NAME=http://127.0.0.1:$((port + 2))" "${copied[@]}"
 start apiserver "$BIN/kube-apiserver" --etcd-servers "http://127.0.0.1:$((port + 1))" \
   --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port" --cert-dir "$RUN/cert" \
   --token-auth-file "$RUN/tokens" --authorization-mode Node,RBAC --allow-privileged \

@@ -111,6 +111,11 @@ impl Epo {
         Ok(answer)
     }
 
+    /// Where it logs, also for when it has ended.
+    pub fn log_path(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     /// What this process has logged.
     pub fn log(&self) -> String {
         let whole = fs::read(&self.log).expect("the log");

@@ -37,7 +37,11 @@ impl Lab {
     /// What `LAB` names.
     pub async fn new() -> Self {
         let kubeconfig = std::env::var_os("LAB").map(PathBuf::from);
-        let kubeconfig = kubeconfig.expect("LAB is to name the lab's kubeconfig; make e2e does all of it");
+        Self::at(kubeconfig.expect("LAB is to name the lab's kubeconfig; make e2e does all of it")).await
+    }
+
+    /// Another cluster.
+    pub async fn at(kubeconfig: PathBuf) -> Self {
         let read = Kubeconfig::read_from(&kubeconfig).expect("the lab's kubeconfig");
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(read, &options).await.expect("the lab's kubeconfig");
@@ -62,9 +66,13 @@ impl Lab {
     /// The same, with labels.
     pub async fn labelled_namespace(&self, purpose: &str, labels: Value) -> Namespace {
         let name = format!("e2e-{purpose}-{:06x}", rand::random::<u32>() & 0xff_ffff);
-        let api: Api<KubeNamespace> = Api::all(self.client.clone());
+        self.named_namespace(name, labels).await
+    }
+
+    /// One that may be there already, gone with the value.
+    pub async fn named_namespace(&self, name: String, labels: Value) -> Namespace {
         let made = json!({ "metadata": { "name": name, "labels": labels } });
-        api.create(&PostParams::default(), &from(made)).await.expect("a namespace");
+        self.apply::<KubeNamespace>(&Api::all(self.client.clone()), made).await;
         let namespace = Namespace { name, lab: self.clone() };
         let accounts: Api<ServiceAccount> = namespace.api();
         eventually("the namespace's ServiceAccount", async || accounts.get("default").await).await;

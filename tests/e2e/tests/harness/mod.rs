@@ -1,5 +1,6 @@
 //! What the tests share: the cluster, an installation of the operator in namespaces of its own, and waiting.
 
+mod control;
 mod epo;
 mod lab;
 mod modules;
@@ -10,6 +11,7 @@ mod wait;
 mod web;
 mod witness;
 
+pub use control::Control;
 pub use epo::{Epo, program};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
@@ -17,7 +19,7 @@ pub use modules::{
     with_text,
 };
 pub use recorder::{Record, Recorder};
-pub use site::{Site, Wanted};
+pub use site::{Site, Wanted, prepare};
 pub use squid::Squid;
 pub use wait::{Budget, eventually, seed};
 pub use web::{Web, connect_through, get_through};

@@ -54,6 +54,16 @@ impl Site {
     /// With so many teams.
     pub async fn new(lab: &Lab, purpose: &str, teams: usize) -> Self {
         kinds_and_roles(lab).await;
+        Self::prepared(lab, purpose, teams).await
+    }
+
+    /// On a cluster of the test's own.
+    pub async fn alone(lab: &Lab, purpose: &str, teams: usize) -> Self {
+        prepare(lab).await;
+        Self::prepared(lab, purpose, teams).await
+    }
+
+    async fn prepared(lab: &Lab, purpose: &str, teams: usize) -> Self {
         let restricted = || json!({ RESTRICTED: "restricted" });
         let system = lab.labelled_namespace(purpose, restricted()).await;
         let mut site = Self {
@@ -72,6 +82,24 @@ impl Site {
         site
     }
 
+    /// The same installation as another cluster has it, or is to have it.
+    pub async fn on(&self, lab: &Lab) -> Self {
+        prepare(lab).await;
+        let restricted = || json!({ RESTRICTED: "restricted" });
+        let mut site = Self {
+            lab: lab.clone(),
+            entry: self.entry.clone(),
+            system: lab.named_namespace(self.system.name.clone(), restricted()).await,
+            teams: Vec::new(),
+            folder: tempfile::tempdir().expect("a folder"),
+        };
+        site.grant_operator().await;
+        for team in &self.teams {
+            site.teams.push(lab.named_namespace(team.name.clone(), restricted()).await);
+        }
+        site
+    }
+
     async fn grant_operator(&self) {
         let name = &self.system.name;
         let account = json!({ "metadata": { "name": "egress-operator" } });
@@ -83,6 +111,21 @@ impl Site {
         self.lab.apply::<RoleBinding>(&self.system.api(), binding).await;
         let binding = self.binding(name, "ClusterRole", "egress-operator");
         self.lab.apply::<ClusterRoleBinding>(&Api::all(self.lab.client.clone()), binding).await;
+    }
+
+    /// Takes the right to one kind off the operator, or gives it back. Everything else stays.
+    pub async fn may_see(&self, kind: &str, may: bool) {
+        let name = &self.system.name;
+        let mut rules = role_rules("ClusterRole", "egress-operator");
+        if !may {
+            rules.retain(|rule| rule.resources.as_deref() != Some(&[kind.to_owned()]));
+        }
+        let role = json!({ "metadata": { "name": name }, "rules": rules });
+        self.lab.apply::<ClusterRole>(&Api::all(self.lab.client.clone()), role).await;
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.lab.client.clone());
+        // What a binding names can't be changed.
+        bindings.delete(name, &DeleteParams::default()).await.expect("the operator's ClusterRoleBinding");
+        self.lab.apply(&bindings, self.binding(name, "ClusterRole", name)).await;
     }
 
     /// What the kubernetes provider needs in a namespace.
@@ -312,6 +355,8 @@ impl Drop for Site {
         super::lab::at_the_end(&self.lab, async move |client| {
             let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
             let _ = bindings.delete(&name, &DeleteParams::default()).await;
+            let roles: Api<ClusterRole> = Api::all(client.clone());
+            let _ = roles.delete(&name, &DeleteParams::default()).await;
             let health: Api<ProviderHealth> = Api::all(client.clone());
             let of_site =
                 health.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
@@ -355,25 +400,27 @@ where
 /// The cluster's share of an installation, once.
 async fn kinds_and_roles(lab: &Lab) {
     static DONE: OnceCell<()> = OnceCell::const_new();
-    DONE.get_or_init(async || {
-        let api: Api<CustomResourceDefinition> = Api::all(lab.client.clone());
-        for crd in crds() {
-            let name = crd.name_any();
-            lab.apply(&api, serde_json::to_value(crd).expect("JSON")).await;
-            eventually(&format!("{name} is established"), async || {
-                let crd = api.get(&name).await.map_err(|e| e.to_string())?;
-                let conditions = crd.status.and_then(|status| status.conditions).unwrap_or_default();
-                let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
-                established.then_some(()).ok_or_else(|| format!("{conditions:?}"))
-            })
-            .await;
-        }
-        for name in ["egress-operator", "egress-instances", "egress-user-data"] {
-            let role = json!({ "metadata": { "name": name }, "rules": role_rules("ClusterRole", name) });
-            lab.apply::<ClusterRole>(&Api::all(lab.client.clone()), role).await;
-        }
-    })
-    .await;
+    DONE.get_or_init(async || prepare(lab).await).await;
+}
+
+/// The same, each time: where a kind was deleted, it is made anew.
+pub async fn prepare(lab: &Lab) {
+    let api: Api<CustomResourceDefinition> = Api::all(lab.client.clone());
+    for crd in crds() {
+        let name = crd.name_any();
+        lab.apply(&api, serde_json::to_value(crd).expect("JSON")).await;
+        eventually(&format!("{name} is established"), async || {
+            let crd = api.get(&name).await.map_err(|e| e.to_string())?;
+            let conditions = crd.status.and_then(|status| status.conditions).unwrap_or_default();
+            let established = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
+            established.then_some(()).ok_or_else(|| format!("{conditions:?}"))
+        })
+        .await;
+    }
+    for name in ["egress-operator", "egress-instances", "egress-user-data"] {
+        let role = json!({ "metadata": { "name": name }, "rules": role_rules("ClusterRole", name) });
+        lab.apply::<ClusterRole>(&Api::all(lab.client.clone()), role).await;
+    }
 }
 
 /// The rules that deploy/ gives to a role.

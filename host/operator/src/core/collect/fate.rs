@@ -98,6 +98,8 @@ pub enum Fate {
     Asked,
     /// The entry wants to be told only.
     DryRun,
+    /// Its entry was removed, and only tells.
+    EntryRemoved,
     /// It is being removed; the provider's word.
     Going(String),
     /// It is gone.
@@ -113,6 +115,10 @@ impl fmt::Display for Fate {
             Self::Grace(left) => write!(f, "in its grace for {} s more", left.as_secs()),
             Self::Asked => f.write_str("waits for your word"),
             Self::DryRun => f.write_str("stays, since the entry has collect.dryRun"),
+            Self::EntryRemoved => f.write_str(
+                "stays, since its entry was removed: put the entry back to have it collected, or remove it at the \
+                 backend",
+            ),
             Self::Going(message) if message.is_empty() => f.write_str("is being removed"),
             Self::Going(message) => write!(f, "is being removed: {message}"),
             Self::Removed => f.write_str("removed"),

@@ -15,4 +15,4 @@ mod tests;
 
 pub use census::{Census, NoCensus, Owner, Owners};
 pub use fate::{Fate, Verdict, judge};
-pub use sweep::{Asks, Collector, Judged, Policy, Report, Unread};
+pub use sweep::{Asks, Collector, Judged, Policy, Removes, Report, Unread};

@@ -30,8 +30,19 @@ const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_s
 pub struct Policy {
     /// How old something must be.
     pub grace: Duration,
-    /// Nothing is removed, only told.
-    pub dry_run: bool,
+    /// Whether anything is removed at all.
+    pub removes: Removes,
+}
+
+/// Whether a collector removes, or only tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removes {
+    /// It does.
+    Yes,
+    /// The entry wants to be told only.
+    DryRun,
+    /// The entry stands there no longer. It is kept for the Proxies that need it; nobody answers for the rest.
+    EntryRemoved,
 }
 
 /// Something at a backend, identified.
@@ -174,7 +185,10 @@ impl<O: Owners> Collector<O> {
         }
         self.remember(&found, &report.unread, now);
         report.asks = asks(&found, before_kind, report.instances);
-        report.asks = report.asks.filter(|asks| Some(asks.sweep.as_str()) != confirmed);
+        // A removed entry removes nothing whatever people say, so they are not asked.
+        report.asks = report
+            .asks
+            .filter(|asks| Some(asks.sweep.as_str()) != confirmed && policy.removes != Removes::EntryRemoved);
         // What goes is this sweep's to say, also of what was on its way out.
         let mut under_way = std::mem::take(&mut self.removals);
         for (key, (place, item)) in found {
@@ -200,6 +214,9 @@ impl<O: Owners> Collector<O> {
     }
 
     fn fate(&self, key: &Key, item: &Item, policy: Policy, asked: bool, now: Timestamp) -> Fate {
+        if policy.removes == Removes::EntryRemoved {
+            return Fate::EntryRemoved;
+        }
         if asked {
             return Fate::Asked;
         }
@@ -208,7 +225,7 @@ impl<O: Owners> Collector<O> {
             Duration::try_from(now.duration_since(made(item).unwrap_or(seen.first))).unwrap_or_default();
         match policy.grace.checked_sub(age) {
             Some(left) if !left.is_zero() => Fate::Grace(left),
-            _ if policy.dry_run => Fate::DryRun,
+            _ if policy.removes == Removes::DryRun => Fate::DryRun,
             _ => Fate::Going(String::new()),
         }
     }

@@ -14,7 +14,7 @@ use super::*;
 use crate::core::{clock::Clock, store::ProxyKey};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const POLICY: Policy = Policy { grace: HOUR, dry_run: false };
+const POLICY: Policy = Policy { grace: HOUR, removes: Removes::Yes };
 const PAGE: usize = 3;
 
 /// A backend, the Proxies, and the time, all in one.
@@ -458,10 +458,24 @@ async fn an_unread_place_is_told_and_left_alone_and_the_others_go_on() {
 async fn a_dry_run_tells_and_removes_nothing() {
     let (world, mut sweeps) = Sweeps::new();
     world.make("orphan", false);
-    sweeps.policy.dry_run = true;
+    sweeps.policy.removes = Removes::DryRun;
     let report = sweeps.sweeps(3).await;
     assert_eq!(fates(&report), [&Fate::DryRun]);
     assert_eq!(world.with(|state| state.deletes.len()), 0);
+}
+
+#[tokio::test]
+async fn a_removed_entry_tells_what_nobody_owns_and_neither_asks_nor_removes_until_it_is_back() {
+    let (world, mut sweeps) = Sweeps::new();
+    for proxy in ["one", "two", "three"] {
+        world.make(proxy, false);
+    }
+    sweeps.policy.removes = Removes::EntryRemoved;
+    let report = sweeps.sweeps(3).await;
+    assert_eq!((report.asks.clone(), fates(&report)), (None, vec![&Fate::EntryRemoved; 3]));
+    assert_eq!((world.with(|state| state.deletes.len()), world.there().len()), (0, 3));
+    sweeps.policy.removes = Removes::Yes;
+    assert_eq!(sweeps.sweeps(1).await.asks.map(|asks| asks.ownerless), Some(3));
 }
 
 #[tokio::test]
