@@ -29,6 +29,7 @@ use crate::{
     config::ProviderEntries,
     core::{
         budget::Recoveries,
+        canary::Canary,
         clock::SystemClock,
         collect::Collector,
         lease::Leadership,
@@ -36,7 +37,7 @@ use crate::{
     },
     entry::{self, Asked, EntryLoop},
     events::Events,
-    health::{self, Keeper, Seen},
+    health::{self, Keeper, Seen, Shown, Wishes},
     kube_owners::KubeOwners,
     lend::Lender,
     modules::Modules,
@@ -87,6 +88,8 @@ struct Known {
     asked: watch::Sender<Asked>,
     hold: watch::Sender<Option<Hold>>,
     confirmed: watch::Sender<Option<String>>,
+    shown: watch::Sender<Shown>,
+    canary: watch::Sender<Option<Arc<Canary>>>,
     gone: watch::Sender<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -191,8 +194,10 @@ impl Entries {
     pub fn see(&self, seen: Seen) {
         let known = self.read();
         match seen {
-            Seen::Asked(entry, hold, confirmed) => {
+            Seen::Asked(entry, Wishes { hold, confirmed, shown }) => {
                 if let Some(known) = known.get(&entry) {
+                    // First: who waits for a hold then knows what else stood there.
+                    put(&known.shown, shown);
                     put(&known.hold, hold);
                     put(&known.confirmed, confirmed);
                 }
@@ -218,6 +223,7 @@ impl Entries {
         };
         let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
         let confirmed = watch::Sender::new(None);
+        let (shown, canary) = (watch::Sender::default(), watch::Sender::default());
         let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
         let recoveries = watch::Sender::new(Arc::default());
         let run = Run {
@@ -227,6 +233,8 @@ impl Entries {
             asked: asked.subscribe(),
             hold: hold.clone(),
             confirmed: confirmed.subscribe(),
+            shown: shown.clone(),
+            canary: canary.clone(),
             gone: gone.subscribe(),
             view: view.clone(),
             recoveries: recoveries.clone(),
@@ -242,6 +250,8 @@ impl Entries {
             asked,
             hold,
             confirmed,
+            shown,
+            canary,
             gone,
             view,
             recoveries,
@@ -286,6 +296,8 @@ struct Run {
     asked: watch::Receiver<Asked>,
     hold: watch::Sender<Option<Hold>>,
     confirmed: watch::Receiver<Option<String>>,
+    shown: watch::Sender<Shown>,
+    canary: watch::Sender<Option<Arc<Canary>>>,
     gone: watch::Receiver<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -301,7 +313,10 @@ impl Run {
     }
 
     async fn run(self) {
-        let Self { shared, entry, slot, asked, hold, confirmed, gone, view, recoveries } = self;
+        let Self { shared, entry, slot, asked, hold, confirmed, shown, canary, gone, view, recoveries } =
+            self;
+        // Of tasks that broke down.
+        canary.send_replace(None);
         let before = loop {
             match health::read(&shared.cluster, &entry).await {
                 Ok(before) => break before,
@@ -314,6 +329,10 @@ impl Run {
         }
         let status = before.as_ref().and_then(|before| before.status.clone()).unwrap_or_default();
         let ran = status.active.clone();
+        let known = Shown::of(Some(&status));
+        shown.send_if_modified(|shown| {
+            *shown == Shown::default() && std::mem::replace(shown, known.clone()) != known
+        });
         view.send_modify(|view| {
             *view = View { missing: view.missing.take(), left: view.left.take(), ..View::from_before(status) }
         });
@@ -336,13 +355,19 @@ impl Run {
             notices.clone(),
         );
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
-        let inlets = entry::Inlets { asked, hold: hold.subscribe(), leadership: shared.leadership.clone() };
-        let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
+        let inlets = entry::Inlets {
+            asked,
+            hold: hold.subscribe(),
+            shown: shown.subscribe(),
+            leadership: shared.leadership.clone(),
+        };
+        let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over, canary };
+        let site = entry::Site { cluster: shared.cluster.clone(), owners: shared.owners.clone() };
         let writes = Arc::clone(shared.runtime.writes());
         let lender = Lender::new(entry.clone(), Some(shared.home.clone()), writes);
         let revisions = Revisions::new(&shared.cluster, entry);
         let modules = (shared.modules.clone(), shared.module_bytes);
-        let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);
+        let entry = EntryLoop::new(slot, ran, modules, revisions, lender, site, inlets, outlets);
         // They end together: when the entry is removed, or with the process.
         tokio::join!(entry.run(), keeper.run(), collecting.run());
     }
@@ -375,6 +400,7 @@ impl Providers for Entries {
                     replace,
                     health,
                     recoveries: Arc::clone(&known.recoveries.borrow()),
+                    canary: known.canary.borrow().clone(),
                 })
             }
             None if known.is_removed() => Err(missing()),

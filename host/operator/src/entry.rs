@@ -5,13 +5,14 @@
 //! source's offer and a hold, and takes one candidate through the slot. Whatever fails, what was active goes
 //! on; where nothing was (a start), the revision that was active last is taken up again.
 
+mod canary;
 mod choice;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::Fault;
-use egress_runtime::{Candidate, Module, Refusal, Revision, Shadow, Slot, Stage};
+use egress_runtime::{Candidate, Module, Refusal, Shadow, Slot, Stage};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -19,11 +20,17 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-use self::choice::{Choice, choose};
+use self::{
+    canary::{Standby, Tended, Trial},
+    choice::{Choice, choose},
+};
 use crate::{
     api::{ActiveRevision, Hold},
+    cluster::Cluster,
     config::{EntryConfig, InvalidEntry, ModuleRef, Settings, SwapConfig},
-    core::{lease::Leadership, store::Notice},
+    core::{canary::Canary, lease::Leadership, store::Notice},
+    health::Shown,
+    kube_owners::KubeOwners,
     lend::Lender,
     modules::{Fetched, Modules, Version},
     revisions::{KeepError, Revisions},
@@ -40,6 +47,16 @@ pub struct Outlets {
     pub changes: mpsc::Sender<String>,
     /// Told when a hold is over: the one that it was.
     pub holds_over: mpsc::Sender<Hold>,
+    /// What is to make the next Proxies.
+    pub canary: watch::Sender<Option<Arc<Canary>>>,
+}
+
+/// Where a canary's Proxies and its end are kept.
+pub struct Site {
+    /// With the ProviderHealth.
+    pub cluster: Cluster,
+    /// The Proxies.
+    pub owners: KubeOwners,
 }
 
 /// What the providers ConfigMap says of an entry.
@@ -61,6 +78,8 @@ pub struct Inlets {
     pub asked: watch::Receiver<Asked>,
     /// A rollback that lasts.
     pub hold: watch::Receiver<Option<Hold>>,
+    /// What its ProviderHealth shows.
+    pub shown: watch::Receiver<Shown>,
     /// Whether this process is the one to keep revisions. It loads them in any case.
     pub leadership: Leadership,
 }
@@ -83,8 +102,10 @@ pub struct EntryLoop {
     modules: Modules,
     revisions: Revisions,
     lender: Lender,
+    site: Site,
     inlets: Inlets,
     outlets: Outlets,
+    trial: Option<Trial>,
     /// The size of an unpacked component.
     most: u64,
     source: Option<Source>,
@@ -112,6 +133,14 @@ struct Offer {
     swap: SwapConfig,
 }
 
+/// What there is to do.
+enum Changed {
+    /// What the entry is to run may be another.
+    Entry,
+    /// What is known of the revision on trial.
+    Canary,
+}
+
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
@@ -133,6 +162,7 @@ impl EntryLoop {
         (modules, most): (Modules, u64),
         revisions: Revisions,
         lender: Lender,
+        site: Site,
         inlets: Inlets,
         outlets: Outlets,
     ) -> Self {
@@ -142,8 +172,10 @@ impl EntryLoop {
             modules,
             revisions,
             lender,
+            site,
             inlets,
             outlets,
+            trial: None,
             most,
             source: None,
             read_at: None,
@@ -179,22 +211,35 @@ impl EntryLoop {
                     Some(pause(pace, self.failures)).into_iter().chain(kept).min()
                 }
             };
-            if !self.changed(wait).await {
-                return;
+            let deadline = wait.map(|wait| Instant::now() + wait);
+            loop {
+                let look_again = match self.tend().await {
+                    Tended::Over => break,
+                    Tended::Goes(look_again) => look_again,
+                };
+                match self.changed(deadline, look_again).await {
+                    Some(Changed::Canary) => {}
+                    Some(Changed::Entry) => break,
+                    None => return,
+                }
             }
         }
     }
 
-    /// Waits for something to do. False at the process' end.
-    async fn changed(&mut self, wait: Option<Duration>) -> bool {
-        let deadline = wait.map(|wait| Instant::now() + wait);
+    /// Waits for something to do. None at the process' end.
+    async fn changed(&mut self, deadline: Option<Instant>, look_again: Option<Duration>) -> Option<Changed> {
         let read_at = self.read_at.clone();
+        let look_again = look_again.map(|wait| Instant::now() + wait);
+        let entry = |changed: Result<(), _>| changed.is_ok().then_some(Changed::Entry);
         tokio::select! {
-            changed = self.inlets.asked.changed() => changed.is_ok(),
-            changed = self.inlets.hold.changed() => changed.is_ok(),
-            changed = self.inlets.leadership.changed() => changed.is_ok(),
-            () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => true,
-            () = until(deadline) => true,
+            changed = self.inlets.asked.changed() => entry(changed),
+            changed = self.inlets.hold.changed() => entry(changed),
+            changed = self.inlets.leadership.changed() => entry(changed),
+            () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => entry(Ok(())),
+            () = until(deadline) => entry(Ok(())),
+            Ok(()) = self.inlets.shown.changed(), if self.trial.is_some() => Some(Changed::Canary),
+            () = canary::moved(self.trial.as_ref()) => Some(Changed::Canary),
+            () = until(look_again) => Some(Changed::Canary),
         }
     }
 
@@ -255,29 +300,41 @@ impl EntryLoop {
     }
 
     async fn take_offered(&mut self, offer: Offer) -> Pass {
+        if let Some(rollout) = offer.swap.rollout {
+            match self.stand_by(&offer).await {
+                Standby::Runs => return self.try_out(offer, rollout).await,
+                Standby::Unread => return Pass::Again(RETRY),
+                Standby::Nothing => {}
+            }
+        }
+        self.end_trial();
         let Offer { candidate, source, settings, swap } = offer;
         let module = candidate.module.clone();
         let digest = module.digest().to_string();
-        match self.load(candidate, swap.shadow).await {
+        let slot = Arc::clone(&self.slot);
+        match self.unless_overtaken(slot.load_with(candidate, swap.shadow)).await {
             None => Pass::Overtaken,
             Some(Ok(revision)) => {
                 self.activated(revision, source, settings, module).await;
                 self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
                 Pass::Settled
             }
-            Some(Err(refusal)) => {
-                let stage = refusal.stage;
-                self.refuse(view::refusal(&refusal, Some(digest)), None).await;
-                match (self.fall_back(None).await, stage) {
-                    (_, Stage::Compile | Stage::Check | Stage::Shadow) => Pass::Again(RECHECK),
-                    (fallen, _) => fallen,
-                }
-            }
+            Some(Err(refusal)) => self.refused(refusal, digest).await,
+        }
+    }
+
+    async fn refused(&mut self, refusal: Refusal, digest: String) -> Pass {
+        let stage = refusal.stage;
+        self.refuse(view::refusal(&refusal, Some(digest)), None).await;
+        match (self.fall_back(None).await, stage) {
+            (_, Stage::Compile | Stage::Check | Stage::Shadow) => Pass::Again(RECHECK),
+            (fallen, _) => fallen,
         }
     }
 
     /// Runs the held revision, whatever the source offers.
     async fn take_held(&mut self, revision: &str, hold: Option<&Hold>) -> Pass {
+        self.end_trial();
         if self.is_active(revision) {
             self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
             return Pass::Settled;
@@ -340,6 +397,7 @@ impl EntryLoop {
 
     /// On the last revision that there was: there is no source any more.
     async fn leave(&mut self, hold: Option<&Hold>) -> Pass {
+        self.end_trial();
         self.source = None;
         self.outlets.view.send_if_modified(|view| view.offered.take().is_some());
         self.offered = None;
@@ -366,7 +424,7 @@ impl EntryLoop {
     }
 
     /// None when it was given up, because something newer is there.
-    async fn load(&mut self, candidate: Candidate, shadow: Shadow) -> Option<Result<Arc<Revision>, Refusal>> {
+    async fn unless_overtaken<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         // Clones, so that what they see is not seen by the loop.
         let mut asked = self.inlets.asked.clone();
         let mut hold = self.inlets.hold.clone();
@@ -382,7 +440,7 @@ impl EntryLoop {
         };
         tokio::select! {
             biased;
-            loaded = self.slot.load_with(candidate, shadow) => Some(loaded),
+            done = work => Some(done),
             () = overtaken => None,
         }
     }

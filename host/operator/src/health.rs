@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 
 use self::places::Places;
 use crate::{
-    api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
+    api::{COLLECT_ANNOTATION, CanaryStatus, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
     core::{budget::Recoveries, conditions::Truth, lease::Leadership, store::Notice},
     events::Events,
@@ -327,6 +327,7 @@ fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -
         active: view.active.as_ref().map(|(active, _)| active.clone()).or(was_active),
         history: view.history.clone(),
         offered: view.offered.clone(),
+        canary: view.canary.clone(),
         shadow: view.shadow.clone(),
         refusal: view.refusal.clone(),
         collector: view.collector.clone(),
@@ -359,8 +360,15 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
             (Truth::False, "PlaceNotReady", message)
         }
         (Some((active, _)), None, refusal) => {
-            let after = refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
-            (Truth::True, "Ready", format!("revision {} is active{after}", active.revision))
+            let refused =
+                refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
+            let on_trial = view.canary.as_ref().map_or_else(String::new, |canary| {
+                format!(
+                    "; revision {} makes the next {} Proxies first",
+                    canary.revision, canary.first_proxies
+                )
+            });
+            (Truth::True, "Ready", format!("revision {} is active{refused}{on_trial}", active.revision))
         }
     };
     condition("Ready", (ready, reason), &message, before)
@@ -393,11 +401,40 @@ fn condition(kind: &str, (truth, reason): (Truth, &str), message: &str, before: 
     }
 }
 
+/// What people ask of an entry, and what the process that leads says of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// The hold in its spec.
+    pub hold: Option<Hold>,
+    /// The sweep that may go.
+    pub confirmed: Option<String>,
+    /// What the process that leads says.
+    pub shown: Shown,
+}
+
+/// What runs and what is on trial, as it was written last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// The active revision.
+    pub active: Option<String>,
+    /// What is on trial.
+    pub canary: Option<CanaryStatus>,
+}
+
+impl Shown {
+    /// As a status says.
+    pub fn of(status: Option<&ProviderHealthStatus>) -> Self {
+        let active = status.and_then(|status| status.active.as_ref());
+        let canary = status.and_then(|status| status.canary.clone());
+        Self { active: active.map(|active| active.revision.clone()), canary }
+    }
+}
+
 /// What changed in somebody's ProviderHealth.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// What people ask of it: the hold in its spec, and the sweep that may go.
-    Asked(String, Option<Hold>, Option<String>),
+    /// What stands in it.
+    Asked(String, Wishes),
     /// It was removed.
     Gone(String),
 }
@@ -411,7 +448,8 @@ pub async fn watch(cluster: &Cluster, seen: mpsc::Sender<Seen>) {
             Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => match found.0 {
                 Ok(found) => {
                     let confirmed = found.annotations().get(COLLECT_ANNOTATION).cloned();
-                    Seen::Asked(found.name_any(), found.spec.hold, confirmed)
+                    let shown = Shown::of(found.status.as_ref());
+                    Seen::Asked(found.name_any(), Wishes { hold: found.spec.hold, confirmed, shown })
                 }
                 Err(error) => {
                     warn!(%error, "a ProviderHealth can't be read; its hold is not seen");

@@ -7,6 +7,7 @@
 pub mod agenda;
 pub mod backoff;
 pub mod budget;
+pub mod canary;
 pub mod clock;
 pub mod collect;
 pub mod conditions;

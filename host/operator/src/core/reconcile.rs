@@ -10,6 +10,7 @@
 //! of one that the other has given up. A create that one of them had sent before the other marked the instance
 //! can still arrive after the delete: what it makes has no owner, and the collector removes it.
 
+mod canary;
 mod health;
 mod resting;
 
@@ -101,8 +102,9 @@ impl Active {
     }
 
     fn occasion(&self, record: &ProxyRecord) -> Occasion {
-        let revision =
-            |a: &Result<ActiveProvider, _>| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed));
+        let revision = |a: &Result<ActiveProvider, _>| {
+            a.as_ref().ok().map(|a| (canary::maker(a, record).to_owned(), a.listed))
+        };
         Occasion::new(record, self.0.iter().map(|(_, a)| revision(a)).collect(), self.1)
     }
 }
@@ -184,6 +186,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(Next::Wait);
         };
         let active = self.look_up(&record);
+        active.note(&record);
         if let Some(left) = self.agenda.left(key, &active.occasion(&record), self.setup.clock.now()) {
             return Ok(Next::Requeue(left));
         }
@@ -194,6 +197,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             match self.step(record, &active).await? {
                 Flow::On(newer) => record = *newer,
                 Flow::Rest(record, rest) => {
+                    active.note(&record);
                     self.settle_at_rest(&record);
                     self.settle_probes(&record);
                     let now = self.setup.clock.now();
@@ -202,6 +206,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                     return Ok(Next::Requeue(rest));
                 }
                 Flow::End => {
+                    active.leave(key);
                     self.agenda.forget(key);
                     return Ok(Next::Wait);
                 }
@@ -291,6 +296,10 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     }
 
     async fn create(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
+        let Some(active) = canary::route(&record, active) else {
+            return Ok(self.rest(record, canary::OPENING));
+        };
+        let active = active.as_ref();
         let restart = self.key(Call::Restart, &record, active, &[]);
         if let Some(left) = self.held_up(&record, &restart, active) {
             return Ok(self.rest_held_up(record, left));
@@ -346,11 +355,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 let status = self.change(&record).begun(incarnation, name.to_string(), revision);
                 self.write(record, status).await?
             }
-            Some(InstanceStatus { created_by: None, .. }) => {
+            Some(instance) if begins_anew(instance, &record, revision) => {
                 let status = self.change(&record).taken_over(revision);
                 self.write(record, status).await?
             }
-            Some(InstanceStatus { created_by: Some(_), .. }) => record,
+            Some(_) => record,
         };
         match self.store.get(&record.key).await? {
             Some(newest) if newest.version == record.version => Ok(newest),
@@ -490,6 +499,13 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     fn rest(&self, record: ProxyRecord, interval: Duration) -> Flow {
         Flow::Rest(Box::new(record), self.setup.pace.spread(interval, &self.setup.dice))
     }
+}
+
+/// Whether a first step failed and nothing was made, as far as anybody was told: the next one is another revision's first.
+fn begins_anew(instance: &InstanceStatus, record: &ProxyRecord, revision: &str) -> bool {
+    let nothing_made = instance.id.is_none() && instance.progress.is_none();
+    let by_another = instance.created_by.as_deref() != Some(revision);
+    by_another && (instance.created_by.is_none() || (nothing_made && record.status.failure.is_some()))
 }
 
 fn poll(pending: &Pending) -> Duration {

@@ -9,6 +9,7 @@ use crate::{
     api::{ProxySpec, ProxyStatus},
     core::{
         budget::{Recoveries, ReplaceConfig},
+        canary::Canary,
         probe::HealthConfig,
     },
 };
@@ -155,6 +156,8 @@ pub struct ActiveProvider {
     pub health: Option<HealthConfig>,
     /// When its places came back.
     pub recoveries: Arc<Recoveries>,
+    /// What is to make the next Proxies, before it gets all calls.
+    pub canary: Option<Arc<Canary>>,
 }
 
 /// Why an entry can't be called.

@@ -4,6 +4,7 @@
 //! else, so a test that polls by hand can end a pass at every such point, or interleave two hosts there.
 
 mod budgets;
+mod canary;
 mod cuts;
 mod failures;
 mod health;
