@@ -8,7 +8,7 @@
 
 #![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
 
-mod canary;
+mod candidate;
 mod collected;
 mod health;
 
@@ -19,7 +19,7 @@ use k8s_openapi::{
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-pub use canary::CanaryStatus;
+pub use candidate::{CanaryStatus, RefusalStatus, ShadowStatus};
 pub use collected::{AsksStatus, CollectorStatus, OrphanStatus, UnreadStatus};
 pub use health::{HealthCheck, ProbeType};
 
@@ -400,44 +400,6 @@ pub struct ActiveRevision {
     /// When it became active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-}
-
-/// A revision beside the one that was active before it.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct ShadowStatus {
-    /// The revision that was looked at.
-    pub revision: String,
-    /// The one before it.
-    pub against: String,
-    /// What it sees worse, each with its path; taken up nevertheless, since the entry says `shadow: warn`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<String>,
-    /// What is different and no worse: places that came or went.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// A candidate that was refused.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct RefusalStatus {
-    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure`, `check` or `shadow`; `entry` when the entry itself
-    /// can't be read.
-    pub stage: String,
-    /// Stable.
-    pub reason: String,
-    /// The thing, the cause, the way out.
-    pub message: String,
-    /// What `configure` found, or what `shadow` saw worse than the active revision does, each with its path.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<String>,
-    /// The candidate's digest, where it got so far.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// When.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Time>,
 }
 
 /// One place of an entry.

@@ -194,7 +194,8 @@ impl Entries {
     pub fn see(&self, seen: Seen) {
         let known = self.read();
         match seen {
-            Seen::Asked(entry, Wishes { hold, confirmed, shown }) => {
+            Seen::Asked(entry, wishes) => {
+                let Wishes { hold, confirmed, shown } = *wishes;
                 if let Some(known) = known.get(&entry) {
                     // First: who waits for a hold then knows what else stood there.
                     put(&known.shown, shown);
@@ -362,12 +363,13 @@ impl Run {
             leadership: shared.leadership.clone(),
         };
         let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over, canary };
-        let site = entry::Site { cluster: shared.cluster.clone(), owners: shared.owners.clone() };
+
         let writes = Arc::clone(shared.runtime.writes());
         let lender = Lender::new(entry.clone(), Some(shared.home.clone()), writes);
         let revisions = Revisions::new(&shared.cluster, entry);
+        let site = entry::Site { revisions, cluster: shared.cluster.clone(), owners: shared.owners.clone() };
         let modules = (shared.modules.clone(), shared.module_bytes);
-        let entry = EntryLoop::new(slot, ran, modules, revisions, lender, site, inlets, outlets);
+        let entry = EntryLoop::new(slot, ran, modules, lender, site, inlets, outlets);
         // They end together: when the entry is removed, or with the process.
         tokio::join!(entry.run(), keeper.run(), collecting.run());
     }

@@ -164,7 +164,8 @@ impl EntryLoop {
         if trial.term != Some(term) {
             return match self.begin_trial(term).await {
                 Ok(tended) => tended,
-                Err(()) => {
+                Err(why) => {
+                    warn!(entry = %self.slot.entry(), why, "a revision on trial makes nothing yet");
                     // Creates are not to wait for that.
                     self.trial.iter().for_each(|trial| trial.canary.shut());
                     Tended::Goes(Some(AGAIN))
@@ -177,7 +178,8 @@ impl EntryLoop {
             Verdict::Adopt | Verdict::PutAside(_) => {}
         }
         // What a process holds in memory can be behind: a Proxy that went without a word.
-        if self.read_all().await.is_err() {
+        if let Err(why) = self.read_all().await {
+            warn!(entry = %self.slot.entry(), why, "a revision on trial is not judged yet");
             return Tended::Goes(Some(AGAIN));
         }
         self.show_trial();
@@ -210,10 +212,10 @@ impl EntryLoop {
     }
 
     /// When the trial began is stored before it gives a place.
-    async fn begin_trial(&mut self, term: u32) -> Result<Tended, ()> {
+    async fn begin_trial(&mut self, term: u32) -> Result<Tended, String> {
         let Some(trial) = &self.trial else { return Ok(Tended::Goes(None)) };
         let id = trial.canary.of.revision.clone();
-        let stored = self.stored().await.map_err(|error| self.not_yet(&error))?;
+        let stored = self.stored().await.map_err(|error| error.to_string())?;
         if stored.active.as_ref() == Some(&id) {
             return Ok(self.adopt_trial().await);
         }
@@ -225,13 +227,13 @@ impl EntryLoop {
         while self
             .stored()
             .await
-            .map_err(|error| self.not_yet(&error))?
+            .map_err(|error| error.to_string())?
             .canary
             .is_none_or(|c| c.revision != id || c.since.0 != since)
         {
             looks += 1;
             if looks > STORED.1 {
-                return Err(self.not_yet(&"its ProviderHealth does not show it yet"));
+                return Err("its ProviderHealth does not show it yet".to_owned());
             }
             tokio::time::sleep(STORED.0).await;
         }
@@ -258,28 +260,19 @@ impl EntryLoop {
         Ok(Tended::Goes(Some(Duration::ZERO)))
     }
 
-    fn not_yet(&self, why: &dyn std::fmt::Display) {
-        warn!(entry = %self.slot.entry(), %why, "a revision on trial makes nothing yet");
-    }
-
     async fn stored(&self) -> Result<Shown, CallError> {
         let found = health::read(&self.site.cluster, self.slot.entry()).await?;
         Ok(Shown::of(found.and_then(|found| found.status).as_ref()))
     }
 
-    async fn read_all(&self) -> Result<(), ()> {
+    async fn read_all(&self) -> Result<(), String> {
         let Some(trial) = &self.trial else { return Ok(()) };
         trial.canary.reread();
-        match self.site.owners.of_entry(self.slot.entry()).await {
-            Ok(all) => {
-                trial.canary.open(all);
-                Ok(())
-            }
-            Err(error) => {
-                warn!(entry = %self.slot.entry(), of = error.of, error = %error.cause, "the Proxies of a trial can't be read");
-                Err(())
-            }
-        }
+        let all = self.site.owners.of_entry(self.slot.entry()).await;
+        trial.canary.open(
+            all.map_err(|error| format!("the Proxies of {} can't be read: {}", error.of, error.cause))?,
+        );
+        Ok(())
     }
 
     fn show_trial(&self) {

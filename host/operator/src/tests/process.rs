@@ -162,7 +162,7 @@ impl Process {
         let hold = serde_json::from_value(health["spec"]["hold"].clone()).unwrap();
         let status = serde_json::from_value(health["status"].clone()).unwrap();
         let wishes = Wishes { hold, confirmed: None, shown: Shown::of(Some(&status)) };
-        self.entries.see(Seen::Asked(ENTRY.to_owned(), wishes));
+        self.entries.see(Seen::Asked(ENTRY.to_owned(), Box::new(wishes)));
     }
 
     pub fn told(&self) -> Vec<String> {
