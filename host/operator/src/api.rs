@@ -395,6 +395,9 @@ pub struct ActiveRevision {
     /// The interfaces that it imports.
     #[serde(default)]
     pub imports: Vec<String>,
+    /// Its hosts, nodes, projects or API servers, in config order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
     /// Where the component was read from.
     pub source: String,
     /// When it became active.

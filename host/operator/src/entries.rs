@@ -32,6 +32,7 @@ use crate::{
         canary::Canary,
         clock::SystemClock,
         collect::Collector,
+        former::Former,
         lease::Leadership,
         store::{ActiveProvider, Inactive, Providers},
     },
@@ -90,6 +91,7 @@ struct Known {
     confirmed: watch::Sender<Option<String>>,
     shown: watch::Sender<Shown>,
     canary: watch::Sender<Option<Arc<Canary>>>,
+    former: watch::Sender<Option<Arc<Former>>>,
     gone: watch::Sender<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -225,6 +227,7 @@ impl Entries {
         let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
         let confirmed = watch::Sender::new(None);
         let (shown, canary) = (watch::Sender::default(), watch::Sender::default());
+        let former = watch::Sender::default();
         let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
         let recoveries = watch::Sender::new(Arc::default());
         let run = Run {
@@ -236,6 +239,7 @@ impl Entries {
             confirmed: confirmed.subscribe(),
             shown: shown.clone(),
             canary: canary.clone(),
+            former: former.clone(),
             gone: gone.subscribe(),
             view: view.clone(),
             recoveries: recoveries.clone(),
@@ -253,6 +257,7 @@ impl Entries {
             confirmed,
             shown,
             canary,
+            former,
             gone,
             view,
             recoveries,
@@ -299,6 +304,7 @@ struct Run {
     confirmed: watch::Receiver<Option<String>>,
     shown: watch::Sender<Shown>,
     canary: watch::Sender<Option<Arc<Canary>>>,
+    former: watch::Sender<Option<Arc<Former>>>,
     gone: watch::Receiver<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -314,8 +320,20 @@ impl Run {
     }
 
     async fn run(self) {
-        let Self { shared, entry, slot, asked, hold, confirmed, shown, canary, gone, view, recoveries } =
-            self;
+        let Self {
+            shared,
+            entry,
+            slot,
+            asked,
+            hold,
+            confirmed,
+            shown,
+            canary,
+            former,
+            gone,
+            view,
+            recoveries,
+        } = self;
         // Of tasks that broke down.
         canary.send_replace(None);
         let before = loop {
@@ -362,7 +380,8 @@ impl Run {
             shown: shown.subscribe(),
             leadership: shared.leadership.clone(),
         };
-        let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over, canary };
+        let outlets =
+            entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over, former, canary };
 
         let writes = Arc::clone(shared.runtime.writes());
         let lender = Lender::new(entry.clone(), Some(shared.home.clone()), writes);
@@ -395,8 +414,12 @@ impl Providers for Entries {
                     Asked::Unlisted | Asked::Leaving | Asked::Removed => None,
                 };
                 let (replace, health) = said.unwrap_or_default();
+                let id = revision.id().to_string();
+                let former = known.former.borrow().clone().filter(|former| former.beside == id);
+                let former = former.unwrap_or_else(|| Arc::new(Former::unknown(id.clone())));
                 Ok(ActiveProvider {
-                    revision: revision.id().to_string(),
+                    revision: id,
+                    former: Some(former).filter(|former| !former.is_nothing()),
                     provider: revision,
                     listed,
                     replace,

@@ -8,6 +8,7 @@
 mod canary;
 mod choice;
 mod kept;
+mod places;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
@@ -24,12 +25,13 @@ use tracing::info;
 use self::{
     canary::{Standby, Tended, Trial},
     choice::{Choice, choose},
+    places::Places,
 };
 use crate::{
     api::{ActiveRevision, Hold},
     cluster::Cluster,
     config::{EntryConfig, InvalidEntry, ModuleRef, Settings, SwapConfig},
-    core::{canary::Canary, lease::Leadership, store::Notice},
+    core::{canary::Canary, former::Former, lease::Leadership, store::Notice},
     health::Shown,
     kube_owners::KubeOwners,
     lend::Lender,
@@ -48,6 +50,8 @@ pub struct Outlets {
     pub changes: mpsc::Sender<String>,
     /// Told when a hold is over: the one that it was.
     pub holds_over: mpsc::Sender<Hold>,
+    /// What looks after what stands at places that were removed.
+    pub former: watch::Sender<Option<Arc<Former>>>,
     /// What is to make the next Proxies.
     pub canary: watch::Sender<Option<Arc<Canary>>>,
 }
@@ -108,6 +112,7 @@ pub struct EntryLoop {
     inlets: Inlets,
     outlets: Outlets,
     trial: Option<Trial>,
+    places: Places,
     /// The size of an unpacked component.
     most: u64,
     source: Option<Source>,
@@ -176,6 +181,7 @@ impl EntryLoop {
             inlets,
             outlets,
             trial: None,
+            places: Places::default(),
             most,
             source: None,
             read_at: None,
@@ -217,6 +223,8 @@ impl EntryLoop {
                     Tended::Over => break,
                     Tended::Goes(look_again) => look_again,
                 };
+                let places = self.see_to_places().await;
+                let look_again = look_again.into_iter().chain(places).min();
                 match self.changed(deadline, look_again).await {
                     Some(Changed::Canary) => {}
                     Some(Changed::Entry) => break,

@@ -76,6 +76,7 @@ pub fn about(revision: &Revision, source: String) -> ActiveRevision {
         digest: revision.digest().to_string(),
         contract: cut(&description.contract, LONGEST_NAME),
         imports: revision.imports().iter().take(MOST_FAULTS).map(|import| cut(import, 256)).collect(),
+        places: revision.places().to_vec(),
         source,
         since: Some(Time(Timestamp::now())),
     }

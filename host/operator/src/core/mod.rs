@@ -12,6 +12,7 @@ pub mod clock;
 pub mod collect;
 pub mod conditions;
 pub mod decide;
+pub mod former;
 pub mod hash;
 pub mod lease;
 pub mod memory;

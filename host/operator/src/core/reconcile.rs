@@ -220,7 +220,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let mut entries = vec![wanted];
         entries.extend(Some(holder(record)).filter(|holding| *holding != wanted));
         let probed = self.setup.fleet.serial(&record.key);
-        Active(entries.into_iter().map(|e| (e.to_owned(), self.providers.active(e))).collect(), probed)
+        let called = |entry: &str| self.providers.active(entry).map(|active| active.for_instance(record));
+        Active(entries.into_iter().map(|e| (e.to_owned(), called(e))).collect(), probed)
     }
 
     async fn step(&self, record: ProxyRecord, active: &Active) -> Result<Flow, StoreError> {

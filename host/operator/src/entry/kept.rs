@@ -93,7 +93,7 @@ impl EntryLoop {
             return None;
         }
         let (about, settings, module) = self.unkept.take()?;
-        match self.site.revisions.keep(&about, &settings, &module).await {
+        match self.site.revisions.keep(&about, &settings, &module, &self.needed()).await {
             Ok(()) => {}
             Err(error @ KeepError::TooLarge { .. }) => {
                 let (reason, message) = ("RevisionNotKept".to_owned(), error.to_string());

@@ -8,6 +8,7 @@ mod identity;
 mod keeping;
 mod leaving;
 mod naming;
+mod places;
 mod process;
 mod real;
 mod shadow;

@@ -10,6 +10,7 @@ mod failures;
 mod health;
 mod leadership;
 mod life;
+mod places;
 mod provider;
 mod told;
 mod two_hosts;

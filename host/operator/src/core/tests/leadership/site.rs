@@ -331,6 +331,7 @@ impl Providers for One {
             replace: ReplaceConfig::default(),
             health: None,
             recoveries: Arc::default(),
+            former: None,
             canary: None,
         })
     }
