@@ -90,6 +90,9 @@ pub fn standing(status: &ProxyStatus, deleting: bool, of: &Candidate, since: Tim
     }
 }
 
+/// Its instance is about to be begun: until that is stored, it is never late.
+const TAKEN: Standing = Standing::Making(Timestamp::MAX);
+
 fn begun(instance: &InstanceStatus) -> Option<Timestamp> {
     instance.begun.as_ref().map(|begun| begun.0)
 }
@@ -202,7 +205,7 @@ impl Canary {
     pub fn open(&self, all: impl IntoIterator<Item = (ProxyKey, ProxyStatus, bool)>) {
         let mut state = self.state();
         let State { since: Some(since), standings, newer, broken, doors, .. } = &mut *state else { return };
-        standings.retain(|key, _| newer.contains(key));
+        standings.retain(|key, standing| newer.contains(key) || *standing == TAKEN);
         for (key, status, deleting) in all {
             match standing(&status, deleting, &self.of, *since) {
                 Standing::Other => {}
@@ -232,17 +235,17 @@ impl Canary {
     /// A place for a Proxy whose instance is about to be begun.
     pub fn take(&self, key: &ProxyKey) -> Place {
         let mut state = self.state();
-        let since = match (state.over, state.doors, state.since) {
-            (true, _, _) | (_, Doors::Shut, _) => return Place::None,
-            (false, Doors::Opening, _) | (false, Doors::Open, None) => return Place::Unknown,
-            (false, Doors::Open, Some(since)) => since,
-        };
+        match (state.over, state.doors) {
+            (true, _) | (false, Doors::Shut) => return Place::None,
+            (false, Doors::Opening) => return Place::Unknown,
+            (false, Doors::Open) => {}
+        }
         let most = usize::try_from(state.rollout.first_proxies).unwrap_or(usize::MAX);
         if !state.standings.contains_key(key) && state.standings.len() >= most {
             return Place::None;
         }
         state.newer.insert(key.clone());
-        state.standings.entry(key.clone()).or_insert(Standing::Making(since));
+        state.standings.entry(key.clone()).or_insert(TAKEN);
         Place::Taken
     }
 

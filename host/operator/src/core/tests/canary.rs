@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{Phase, ProxyStatus},
     core::{
-        canary::{Canary, Candidate, Rollout, Verdict},
+        canary::{Canary, Candidate, Place, Rollout, Verdict},
         reconcile::Next,
         store::ProxyKey,
     },
@@ -322,4 +322,20 @@ fn what_the_revision_made_before_its_trial_is_no_part_of_it() {
     trial.since = trial.world.clock_now();
     trial.begin();
     assert_eq!((trial.verdict(), trial.canary.figures()), (Verdict::Wait(None), (0, 0)));
+}
+
+#[test]
+fn a_place_that_was_just_given_is_never_late_and_is_not_given_twice() {
+    let trial = Trial::new(Makes::Well, 1, 30);
+    let (first, second) = (trial.apply("a"), trial.apply("b"));
+    trial.world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(trial.canary.take(&first), Place::Taken);
+    assert!(
+        matches!(trial.verdict(), Verdict::Wait(_)),
+        "the trial waited, not the Proxy: {:?}",
+        trial.verdict()
+    );
+    trial.canary.reread();
+    trial.canary.open([]);
+    assert_eq!((trial.canary.take(&second), trial.canary.take(&first)), (Place::None, Place::Taken));
 }
