@@ -8,6 +8,7 @@
 
 #![expect(clippy::duplicated_attributes, reason = "each printcolumn of kube's derive names its own type")]
 
+mod candidate;
 mod collected;
 mod health;
 
@@ -18,6 +19,7 @@ use k8s_openapi::{
 use kube::{CustomResource, CustomResourceExt, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+pub use candidate::{CanaryStatus, RefusalStatus, ShadowStatus};
 pub use collected::{AsksStatus, CollectorStatus, OrphanStatus, UnreadStatus};
 pub use health::{HealthCheck, ProbeType};
 
@@ -250,9 +252,12 @@ pub struct InstanceStatus {
     /// The provider's own note on the step that is going on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// The revision that was active when its first step began.
+    /// The revision that its first step began on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
+    /// When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Time>,
 }
 
 /// Where a proxy answers.
@@ -329,6 +334,10 @@ pub struct Hold {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("self.matches('^[0-9a-f]{0,64}$')", "a revision is written in hexadecimal digits, as status.offered shows it"))]
     pub instead_of: Option<String>,
+    /// Why, where the operator set it: what went wrong with the revision that is held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub reason: Option<String>,
 }
 
 /// What the operator saw.
@@ -344,6 +353,9 @@ pub struct ProviderHealthStatus {
     /// The revision that the source offers, whether it is active, held back or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<String>,
+    /// The revision that is to make the next few Proxies before it gets all calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryStatus>,
     /// How the active revision looked beside the one before it, where it did not look the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
@@ -383,49 +395,14 @@ pub struct ActiveRevision {
     /// The interfaces that it imports.
     #[serde(default)]
     pub imports: Vec<String>,
+    /// Its hosts, nodes, projects or API servers, in config order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
     /// Where the component was read from.
     pub source: String,
     /// When it became active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
-}
-
-/// A revision beside the one that was active before it.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct ShadowStatus {
-    /// The revision that was looked at.
-    pub revision: String,
-    /// The one before it.
-    pub against: String,
-    /// What it sees worse, each with its path; taken up nevertheless, since the entry says `shadow: warn`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differences: Vec<String>,
-    /// What is different and no worse: places that came or went.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// A candidate that was refused.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct RefusalStatus {
-    /// `fetch`, `digest`, `parse`, `compile`, `link`, `configure`, `check` or `shadow`; `entry` when the entry itself
-    /// can't be read.
-    pub stage: String,
-    /// Stable.
-    pub reason: String,
-    /// The thing, the cause, the way out.
-    pub message: String,
-    /// What `configure` found, or what `shadow` saw worse than the active revision does, each with its path.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<String>,
-    /// The candidate's digest, where it got so far.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// When.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Time>,
 }
 
 /// One place of an entry.

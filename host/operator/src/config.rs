@@ -164,7 +164,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         faults.add(
             "",
             "must be a mapping with module, and where needed config, grants, limits, collect, replace, health, shadow, \
-             legacyMarks",
+             rollout, legacyMarks",
         );
         return None;
     };
@@ -200,7 +200,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     for unknown in fields.keys() {
         faults.add(
             unknown,
-            "is not known; an entry has module, config, grants, limits, collect, replace, health, shadow and legacyMarks",
+            "is not known; an entry has module, config, grants, limits, collect, replace, health, shadow, rollout and legacyMarks",
         );
     }
     let (module, pinned) = module?;

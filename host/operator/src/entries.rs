@@ -29,14 +29,16 @@ use crate::{
     config::ProviderEntries,
     core::{
         budget::Recoveries,
+        canary::Canary,
         clock::SystemClock,
         collect::Collector,
+        former::Former,
         lease::Leadership,
         store::{ActiveProvider, Inactive, Providers},
     },
     entry::{self, Asked, EntryLoop},
     events::Events,
-    health::{self, Keeper, Seen},
+    health::{self, Keeper, Seen, Shown, Wishes},
     kube_owners::KubeOwners,
     lend::{HomeSecrets, Lender},
     modules::Modules,
@@ -87,6 +89,9 @@ struct Known {
     asked: watch::Sender<Asked>,
     hold: watch::Sender<Option<Hold>>,
     confirmed: watch::Sender<Option<String>>,
+    shown: watch::Sender<Shown>,
+    canary: watch::Sender<Option<Arc<Canary>>>,
+    former: watch::Sender<Option<Arc<Former>>>,
     gone: watch::Sender<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -191,8 +196,11 @@ impl Entries {
     pub fn see(&self, seen: Seen) {
         let known = self.read();
         match seen {
-            Seen::Asked(entry, hold, confirmed) => {
+            Seen::Asked(entry, wishes) => {
+                let Wishes { hold, confirmed, shown } = *wishes;
                 if let Some(known) = known.get(&entry) {
+                    // First: who waits for a hold then knows what else stood there.
+                    put(&known.shown, shown);
                     put(&known.hold, hold);
                     put(&known.confirmed, confirmed);
                 }
@@ -218,6 +226,8 @@ impl Entries {
         };
         let (asked, hold) = (watch::Sender::new(asked), watch::Sender::new(None));
         let confirmed = watch::Sender::new(None);
+        let (shown, canary) = (watch::Sender::default(), watch::Sender::default());
+        let former = watch::Sender::default();
         let (gone, view) = (watch::Sender::new(0), watch::Sender::new(View::default()));
         let recoveries = watch::Sender::new(Arc::default());
         let run = Run {
@@ -227,6 +237,9 @@ impl Entries {
             asked: asked.subscribe(),
             hold: hold.clone(),
             confirmed: confirmed.subscribe(),
+            shown: shown.clone(),
+            canary: canary.clone(),
+            former: former.clone(),
             gone: gone.subscribe(),
             view: view.clone(),
             recoveries: recoveries.clone(),
@@ -242,6 +255,9 @@ impl Entries {
             asked,
             hold,
             confirmed,
+            shown,
+            canary,
+            former,
             gone,
             view,
             recoveries,
@@ -286,6 +302,9 @@ struct Run {
     asked: watch::Receiver<Asked>,
     hold: watch::Sender<Option<Hold>>,
     confirmed: watch::Receiver<Option<String>>,
+    shown: watch::Sender<Shown>,
+    canary: watch::Sender<Option<Arc<Canary>>>,
+    former: watch::Sender<Option<Arc<Former>>>,
     gone: watch::Receiver<u64>,
     view: watch::Sender<View>,
     recoveries: watch::Sender<Arc<Recoveries>>,
@@ -301,7 +320,22 @@ impl Run {
     }
 
     async fn run(self) {
-        let Self { shared, entry, slot, asked, hold, confirmed, gone, view, recoveries } = self;
+        let Self {
+            shared,
+            entry,
+            slot,
+            asked,
+            hold,
+            confirmed,
+            shown,
+            canary,
+            former,
+            gone,
+            view,
+            recoveries,
+        } = self;
+        // Of tasks that broke down.
+        canary.send_replace(None);
         let before = loop {
             match health::read(&shared.cluster, &entry).await {
                 Ok(before) => break before,
@@ -314,6 +348,10 @@ impl Run {
         }
         let status = before.as_ref().and_then(|before| before.status.clone()).unwrap_or_default();
         let ran = status.active.clone();
+        let known = Shown::of(Some(&status));
+        shown.send_if_modified(|shown| {
+            *shown == Shown::default() && std::mem::replace(shown, known.clone()) != known
+        });
         view.send_modify(|view| {
             *view = View { missing: view.missing.take(), left: view.left.take(), ..View::from_before(status) }
         });
@@ -336,8 +374,14 @@ impl Run {
             notices.clone(),
         );
         let keeper = Keeper::new(&shared.cluster, entry.clone(), shared.events.clone(), keeper, before);
-        let inlets = entry::Inlets { asked, hold: hold.subscribe(), leadership: shared.leadership.clone() };
-        let outlets = entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over };
+        let inlets = entry::Inlets {
+            asked,
+            hold: hold.subscribe(),
+            shown: shown.subscribe(),
+            leadership: shared.leadership.clone(),
+        };
+        let outlets =
+            entry::Outlets { view, notices, changes: shared.changes.clone(), holds_over, former, canary };
         let beside = Beside {
             installation: shared.installation.clone(),
             secrets: Some(Arc::new(HomeSecrets(shared.cluster.clone()))),
@@ -345,8 +389,9 @@ impl Run {
         };
         let lender = Lender::new(entry.clone(), Some(shared.home.clone()), beside);
         let revisions = Revisions::new(&shared.cluster, entry);
+        let site = entry::Site { revisions, cluster: shared.cluster.clone(), owners: shared.owners.clone() };
         let modules = (shared.modules.clone(), shared.module_bytes);
-        let entry = EntryLoop::new(slot, ran, modules, revisions, lender, inlets, outlets);
+        let entry = EntryLoop::new(slot, ran, modules, lender, site, inlets, outlets);
         // They end together: when the entry is removed, or with the process.
         tokio::join!(entry.run(), keeper.run(), collecting.run());
     }
@@ -372,13 +417,18 @@ impl Providers for Entries {
                     Asked::Unlisted | Asked::Leaving | Asked::Removed => None,
                 };
                 let (replace, health) = said.unwrap_or_default();
+                let id = revision.id().to_string();
+                let former = known.former.borrow().clone().filter(|former| former.beside == id);
+                let former = former.unwrap_or_else(|| Arc::new(Former::unknown(id.clone())));
                 Ok(ActiveProvider {
-                    revision: revision.id().to_string(),
+                    revision: id,
+                    former: Some(former).filter(|former| !former.is_nothing()),
                     provider: revision,
                     listed,
                     replace,
                     health,
                     recoveries: Arc::clone(&known.recoveries.borrow()),
+                    canary: known.canary.borrow().clone(),
                 })
             }
             None if known.is_removed() => Err(missing()),

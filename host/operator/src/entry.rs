@@ -5,28 +5,38 @@
 //! source's offer and a hold, and takes one candidate through the slot. Whatever fails, what was active goes
 //! on; where nothing was (a start), the revision that was active last is taken up again.
 
+mod canary;
 mod choice;
+mod kept;
+mod places;
 mod telling;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::Fault;
-use egress_runtime::{Candidate, Module, Refusal, Revision, Shadow, Slot, Stage};
+use egress_runtime::{Candidate, Module, Refusal, Slot, Stage};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
 };
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{info, warn};
+use tracing::info;
 
-use self::choice::{Choice, choose};
+use self::{
+    canary::{Standby, Tended, Trial},
+    choice::{Choice, choose},
+    places::Places,
+};
 use crate::{
     api::{ActiveRevision, Hold},
+    cluster::Cluster,
     config::{EntryConfig, InvalidEntry, ModuleRef, Settings, SwapConfig},
-    core::{lease::Leadership, store::Notice},
+    core::{canary::Canary, former::Former, lease::Leadership, store::Notice},
+    health::Shown,
+    kube_owners::KubeOwners,
     lend::Lender,
     modules::{Fetched, Modules, Version},
-    revisions::{KeepError, Revisions},
+    revisions::Revisions,
     view::{self, View},
 };
 
@@ -40,6 +50,20 @@ pub struct Outlets {
     pub changes: mpsc::Sender<String>,
     /// Told when a hold is over: the one that it was.
     pub holds_over: mpsc::Sender<Hold>,
+    /// What looks after what stands at places that were removed.
+    pub former: watch::Sender<Option<Arc<Former>>>,
+    /// What is to make the next Proxies.
+    pub canary: watch::Sender<Option<Arc<Canary>>>,
+}
+
+/// What an entry leaves in the cluster.
+pub struct Site {
+    /// What was active.
+    pub revisions: Revisions,
+    /// With the ProviderHealth.
+    pub cluster: Cluster,
+    /// The Proxies.
+    pub owners: KubeOwners,
 }
 
 /// What the providers ConfigMap says of an entry.
@@ -61,6 +85,8 @@ pub struct Inlets {
     pub asked: watch::Receiver<Asked>,
     /// A rollback that lasts.
     pub hold: watch::Receiver<Option<Hold>>,
+    /// What its ProviderHealth shows.
+    pub shown: watch::Receiver<Shown>,
     /// Whether this process is the one to keep revisions. It loads them in any case.
     pub leadership: Leadership,
 }
@@ -81,10 +107,12 @@ pub struct EntryLoop {
     slot: Arc<Slot>,
     before: Option<ActiveRevision>,
     modules: Modules,
-    revisions: Revisions,
     lender: Lender,
+    site: Site,
     inlets: Inlets,
     outlets: Outlets,
+    trial: Option<Trial>,
+    places: Places,
     /// The size of an unpacked component.
     most: u64,
     source: Option<Source>,
@@ -112,6 +140,14 @@ struct Offer {
     swap: SwapConfig,
 }
 
+/// What there is to do.
+enum Changed {
+    /// What the entry is to run may be another.
+    Entry,
+    /// What is known of the revision on trial.
+    Canary,
+}
+
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
@@ -131,8 +167,8 @@ impl EntryLoop {
         slot: Arc<Slot>,
         before: Option<ActiveRevision>,
         (modules, most): (Modules, u64),
-        revisions: Revisions,
         lender: Lender,
+        site: Site,
         inlets: Inlets,
         outlets: Outlets,
     ) -> Self {
@@ -140,10 +176,12 @@ impl EntryLoop {
             slot,
             before,
             modules,
-            revisions,
             lender,
+            site,
             inlets,
             outlets,
+            trial: None,
+            places: Places::default(),
             most,
             source: None,
             read_at: None,
@@ -179,22 +217,37 @@ impl EntryLoop {
                     Some(pause(pace, self.failures)).into_iter().chain(kept).min()
                 }
             };
-            if !self.changed(wait).await {
-                return;
+            let deadline = wait.map(|wait| Instant::now() + wait);
+            loop {
+                let look_again = match self.tend().await {
+                    Tended::Over => break,
+                    Tended::Goes(look_again) => look_again,
+                };
+                let places = self.see_to_places().await;
+                let look_again = look_again.into_iter().chain(places).min();
+                match self.changed(deadline, look_again).await {
+                    Some(Changed::Canary) => {}
+                    Some(Changed::Entry) => break,
+                    None => return,
+                }
             }
         }
     }
 
-    /// Waits for something to do. False at the process' end.
-    async fn changed(&mut self, wait: Option<Duration>) -> bool {
-        let deadline = wait.map(|wait| Instant::now() + wait);
+    /// Waits for something to do. None at the process' end.
+    async fn changed(&mut self, deadline: Option<Instant>, look_again: Option<Duration>) -> Option<Changed> {
         let read_at = self.read_at.clone();
+        let look_again = look_again.map(|wait| Instant::now() + wait);
+        let entry = |changed: Result<(), _>| changed.is_ok().then_some(Changed::Entry);
         tokio::select! {
-            changed = self.inlets.asked.changed() => changed.is_ok(),
-            changed = self.inlets.hold.changed() => changed.is_ok(),
-            changed = self.inlets.leadership.changed() => changed.is_ok(),
-            () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => true,
-            () = until(deadline) => true,
+            changed = self.inlets.asked.changed() => entry(changed),
+            changed = self.inlets.hold.changed() => entry(changed),
+            changed = self.inlets.leadership.changed() => entry(changed),
+            () = newer(self.source.as_mut().map(|source| &mut source.changes), &read_at) => entry(Ok(())),
+            () = until(deadline) => entry(Ok(())),
+            Ok(()) = self.inlets.shown.changed(), if self.trial.is_some() => Some(Changed::Canary),
+            () = canary::moved(self.trial.as_ref()) => Some(Changed::Canary),
+            () = until(look_again) => Some(Changed::Canary),
         }
     }
 
@@ -255,100 +308,35 @@ impl EntryLoop {
     }
 
     async fn take_offered(&mut self, offer: Offer) -> Pass {
+        if let Some(rollout) = offer.swap.rollout {
+            match self.stand_by(&offer).await {
+                Standby::Runs => return self.try_out(offer, rollout).await,
+                Standby::Unread => return Pass::Again(RETRY),
+                Standby::Nothing => {}
+            }
+        }
+        self.end_trial();
         let Offer { candidate, source, settings, swap } = offer;
         let module = candidate.module.clone();
         let digest = module.digest().to_string();
-        match self.load(candidate, swap.shadow).await {
+        let slot = Arc::clone(&self.slot);
+        match self.unless_overtaken(slot.load_with(candidate, swap.shadow)).await {
             None => Pass::Overtaken,
             Some(Ok(revision)) => {
                 self.activated(revision, source, settings, module).await;
                 self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
                 Pass::Settled
             }
-            Some(Err(refusal)) => {
-                let stage = refusal.stage;
-                self.refuse(view::refusal(&refusal, Some(digest)), None).await;
-                match (self.fall_back(None).await, stage) {
-                    (_, Stage::Compile | Stage::Check | Stage::Shadow) => Pass::Again(RECHECK),
-                    (fallen, _) => fallen,
-                }
-            }
+            Some(Err(refusal)) => self.refused(refusal, digest).await,
         }
     }
 
-    /// Runs the held revision, whatever the source offers.
-    async fn take_held(&mut self, revision: &str, hold: Option<&Hold>) -> Pass {
-        if self.is_active(revision) {
-            self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
-            return Pass::Settled;
-        }
-        match self.take_kept(revision).await {
-            Ok(()) => {
-                self.outlets.view.send_if_modified(|view| view.refusal.take().is_some());
-                Pass::Settled
-            }
-            Err(refusal) => {
-                self.refuse(view::refusal(&refusal, None), hold).await;
-                self.fall_back(None).await;
-                Pass::Again(RETRY)
-            }
-        }
-    }
-
-    async fn take_kept(&mut self, revision: &str) -> Result<(), Refusal> {
-        let kept = self.revisions.restore(revision, self.most).await?;
-        let candidate = self.candidate(kept.module.clone(), &kept.settings).map_err(|faults| Refusal {
-            stage: Stage::Link,
-            reason: "GrantsInvalid",
-            message: format!("the grants of revision {revision} can't be lent any more"),
-            faults,
-        })?;
-        // It ran before, and somebody wants it back: what is active now is no measure for it.
-        let candidate = Candidate { pinned: Some(kept.digest), ..candidate };
-        let loaded = self.slot.load_with(candidate, Shadow::Skip).await?;
-        self.activated(loaded, kept.about.source, kept.settings, kept.module).await;
-        Ok(())
-    }
-
-    /// Where nothing is active, what was active last: a start must not depend on its sources.
-    async fn fall_back(&mut self, hold: Option<&Hold>) -> Pass {
-        if let Some(hold) = hold.filter(|hold| !self.is_active(&hold.revision)) {
-            return match self.take_kept(&hold.revision).await {
-                Ok(()) => Pass::Settled,
-                Err(_) => Pass::Again(RETRY),
-            };
-        }
-        if self.slot.active().is_some() || self.fell_back {
-            return Pass::Settled;
-        }
-        let Ok(history) = self.revisions.history().await else {
-            return Pass::Again(RETRY);
-        };
-        self.fell_back = true;
-        let offered = self.offered.clone();
-        let earlier = history.into_iter().filter(|kept| Some(&kept.revision) != offered.as_ref());
-        for kept in earlier.take(FALLBACKS) {
-            match self.take_kept(&kept.revision).await {
-                Ok(()) => break,
-                Err(refusal) => {
-                    warn!(entry = %self.slot.entry(), revision = kept.revision, %refusal, "a kept revision is not taken up");
-                }
-            }
-        }
-        Pass::Settled
-    }
-
-    /// On the last revision that there was: there is no source any more.
-    async fn leave(&mut self, hold: Option<&Hold>) -> Pass {
-        self.source = None;
-        self.outlets.view.send_if_modified(|view| view.offered.take().is_some());
-        self.offered = None;
-        match (self.fall_back(hold).await, self.slot.active()) {
-            (pass, Some(_)) => pass,
-            (_, None) => {
-                self.fell_back = false;
-                Pass::Again(RECHECK)
-            }
+    async fn refused(&mut self, refusal: Refusal, digest: String) -> Pass {
+        let stage = refusal.stage;
+        self.refuse(view::refusal(&refusal, Some(digest)), None).await;
+        match (self.fall_back(None).await, stage) {
+            (_, Stage::Compile | Stage::Check | Stage::Shadow) => Pass::Again(RECHECK),
+            (fallen, _) => fallen,
         }
     }
 
@@ -366,7 +354,7 @@ impl EntryLoop {
     }
 
     /// None when it was given up, because something newer is there.
-    async fn load(&mut self, candidate: Candidate, shadow: Shadow) -> Option<Result<Arc<Revision>, Refusal>> {
+    async fn unless_overtaken<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         // Clones, so that what they see is not seen by the loop.
         let mut asked = self.inlets.asked.clone();
         let mut hold = self.inlets.hold.clone();
@@ -382,7 +370,7 @@ impl EntryLoop {
         };
         tokio::select! {
             biased;
-            loaded = self.slot.load_with(candidate, shadow) => Some(loaded),
+            done = work => Some(done),
             () = overtaken => None,
         }
     }
@@ -401,32 +389,6 @@ impl EntryLoop {
 
     fn is_active(&self, revision: &str) -> bool {
         self.slot.active().is_some_and(|active| active.id().to_string() == revision)
-    }
-
-    /// Keeps what became active; answers when to try again.
-    async fn keep(&mut self) -> Option<Duration> {
-        if self.inlets.leadership.borrow_and_update().is_none() {
-            return None;
-        }
-        let (about, settings, module) = self.unkept.take()?;
-        match self.revisions.keep(&about, &settings, &module).await {
-            Ok(()) => {}
-            Err(error @ KeepError::TooLarge { .. }) => {
-                let (reason, message) = ("RevisionNotKept".to_owned(), error.to_string());
-                self.tell(Notice { warning: true, reason, message }).await;
-            }
-            Err(error @ KeepError::Failed { .. }) => {
-                warn!(%error, "a revision can't be rolled back to yet");
-                self.unkept = Some((about, settings, module));
-                return Some(RETRY.1);
-            }
-        }
-        if let Ok(history) = self.revisions.history().await {
-            let earlier: Vec<_> =
-                history.into_iter().filter(|kept| kept.revision != about.revision).collect();
-            self.outlets.view.send_modify(|view| view.history = earlier);
-        }
-        None
     }
 }
 

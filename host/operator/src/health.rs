@@ -6,11 +6,11 @@
 //! passes as its successor's word only for a moment: then `Ready` is Unknown until the first pass has ended.
 
 mod places;
+mod watched;
 
 use std::{sync::Arc, time::Duration};
 
 use egress_contract::EntryName;
-use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::ObjectReference,
@@ -20,15 +20,15 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
     core::{DeserializeGuard, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher},
 };
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
 use self::places::Places;
+pub use self::watched::{Seen, Shown, Wishes, watch};
 use crate::{
-    api::{COLLECT_ANNOTATION, Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
+    api::{Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
     cluster::{CallError, Cluster, FIELD_MANAGER, MANAGED_BY, call},
     core::{budget::Recoveries, conditions::Truth, lease::Leadership, store::Notice},
     events::Events,
@@ -327,6 +327,7 @@ fn status(view: &View, places: Vec<PlaceStatus>, before: ProviderHealthStatus) -
         active: view.active.as_ref().map(|(active, _)| active.clone()).or(was_active),
         history: view.history.clone(),
         offered: view.offered.clone(),
+        canary: view.canary.clone(),
         shadow: view.shadow.clone(),
         refusal: view.refusal.clone(),
         collector: view.collector.clone(),
@@ -359,8 +360,15 @@ fn ready(view: &View, places: &[PlaceStatus], before: &[Condition]) -> Condition
             (Truth::False, "PlaceNotReady", message)
         }
         (Some((active, _)), None, refusal) => {
-            let after = refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
-            (Truth::True, "Ready", format!("revision {} is active{after}", active.revision))
+            let refused =
+                refusal.as_ref().map_or("", |_| "; a newer candidate is refused, see status.refusal");
+            let on_trial = view.canary.as_ref().map_or_else(String::new, |canary| {
+                format!(
+                    "; revision {} makes the next {} Proxies first",
+                    canary.revision, canary.first_proxies
+                )
+            });
+            (Truth::True, "Ready", format!("revision {} is active{refused}{on_trial}", active.revision))
         }
     };
     condition("Ready", (ready, reason), &message, before)
@@ -390,45 +398,6 @@ fn condition(kind: &str, (truth, reason): (Truth, &str), message: &str, before: 
         last_transition_time: since
             .map_or_else(|| Time(Timestamp::now()), |c| c.last_transition_time.clone()),
         observed_generation: None,
-    }
-}
-
-/// What changed in somebody's ProviderHealth.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
-    /// What people ask of it: the hold in its spec, and the sweep that may go.
-    Asked(String, Option<Hold>, Option<String>),
-    /// It was removed.
-    Gone(String),
-}
-
-/// Tells holds, and removals by others, until nobody listens.
-pub async fn watch(cluster: &Cluster, seen: mpsc::Sender<Seen>) {
-    let api: Api<DeserializeGuard<ProviderHealth>> = Api::all(cluster.client.clone());
-    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
-    loop {
-        let told = match events.try_next().await {
-            Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => match found.0 {
-                Ok(found) => {
-                    let confirmed = found.annotations().get(COLLECT_ANNOTATION).cloned();
-                    Seen::Asked(found.name_any(), found.spec.hold, confirmed)
-                }
-                Err(error) => {
-                    warn!(%error, "a ProviderHealth can't be read; its hold is not seen");
-                    continue;
-                }
-            },
-            Ok(Some(watcher::Event::Delete(found))) => Seen::Gone(found.name_any()),
-            Ok(Some(watcher::Event::Init | watcher::Event::InitDone)) => continue,
-            Ok(None) => return,
-            Err(error) => {
-                debug!(%error, "the watch of ProviderHealths was interrupted");
-                continue;
-            }
-        };
-        if seen.send(told).await.is_err() {
-            return;
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use egress_contract::EntryName;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -12,7 +13,7 @@ use kube::{
 };
 
 use crate::{
-    api::Proxy,
+    api::{Proxy, ProxyStatus},
     cluster::{CallError, call},
     core::{
         collect::{Census, NoCensus, Owner, Owners},
@@ -59,31 +60,53 @@ impl KubeOwners {
 
     /// All of them, as (UID, owner).
     pub async fn all(&self) -> Result<Vec<(String, Owner)>, Unread> {
-        if self.namespaces.is_empty() {
-            let read = self.read(None).await;
-            return read.map_err(|cause| Unread { of: "all namespaces".to_owned(), cause });
-        }
-        let mut owners = Vec::new();
-        for namespace in &self.namespaces {
-            let read = self.read(Some(namespace)).await;
-            owners.extend(read.map_err(|cause| Unread { of: format!("namespace {namespace}"), cause })?);
-        }
-        Ok(owners)
+        self.each(|found| Some(owner(found))).await
     }
 
-    async fn read(&self, namespace: Option<&String>) -> Result<Vec<(String, Owner)>, CallError> {
+    /// Those of an entry that have an instance: each with its status, and whether its end was asked for.
+    pub async fn of_entry(&self, entry: &EntryName) -> Result<Vec<(ProxyKey, ProxyStatus, bool)>, Unread> {
+        self.each(|found| {
+            // Who can't be read is nobody's canary: nothing was made for it that its status could tell.
+            let proxy = found.0.ok()?;
+            let key = ProxyKey { namespace: proxy.namespace().unwrap_or_default(), name: proxy.name_any() };
+            let deleting = proxy.metadata.deletion_timestamp.is_some();
+            let status = proxy.status?;
+            let of_entry = status.instance.as_ref().is_some_and(|i| i.provider == entry.as_str());
+            of_entry.then_some((key, status, deleting))
+        })
+        .await
+    }
+
+    async fn each<T>(&self, take: impl Fn(DeserializeGuard<Proxy>) -> Option<T>) -> Result<Vec<T>, Unread> {
+        if self.namespaces.is_empty() {
+            let read = self.read(None, &take).await;
+            return read.map_err(|cause| Unread { of: "all namespaces".to_owned(), cause });
+        }
+        let mut all = Vec::new();
+        for namespace in &self.namespaces {
+            let read = self.read(Some(namespace), &take).await;
+            all.extend(read.map_err(|cause| Unread { of: format!("namespace {namespace}"), cause })?);
+        }
+        Ok(all)
+    }
+
+    async fn read<T>(
+        &self,
+        namespace: Option<&String>,
+        take: impl Fn(DeserializeGuard<Proxy>) -> Option<T>,
+    ) -> Result<Vec<T>, CallError> {
         let api: Api<DeserializeGuard<Proxy>> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
-        let mut owners = Vec::new();
+        let mut all = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
             let found = call(api.list(&page)).await?;
-            owners.extend(found.items.into_iter().map(owner));
+            all.extend(found.items.into_iter().filter_map(&take));
             match found.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
-                None => return Ok(owners),
+                None => return Ok(all),
             }
         }
     }

@@ -73,6 +73,11 @@ impl Lender {
         Self { entry, home, beside, last: None }
     }
 
+    /// For the same entry, with nothing made yet.
+    pub fn another(&self) -> Self {
+        Self::new(self.entry.clone(), self.home.clone(), Arc::clone(&self.writes))
+    }
+
     /// Or everything that is wrong with the grants, with paths from the entry's top.
     pub fn lend(&mut self, settings: &Settings) -> Result<Lent, Vec<Fault>> {
         if let Some(made) = self.last.as_ref().filter(|made| made.serves(settings)) {

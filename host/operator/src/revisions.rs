@@ -106,6 +106,7 @@ impl Revisions {
         about: &ActiveRevision,
         settings: &Settings,
         module: &Module,
+        needed: &[String],
     ) -> Result<(), KeepError> {
         let failed = |cause: String| KeepError::Failed {
             entry: self.entry.clone(),
@@ -136,7 +137,7 @@ impl Revisions {
             }
             Err(error) => return Err(failed(error.to_string())),
         }
-        self.prune(&about.revision).await.map_err(|error| failed(error.to_string()))
+        self.prune(&about.revision, needed).await.map_err(|error| failed(error.to_string()))
     }
 
     /// Newest first.
@@ -175,10 +176,11 @@ impl Revisions {
         Ok(Kept { about, module, digest, settings })
     }
 
-    async fn prune(&self, active: &str) -> Result<(), CallError> {
+    async fn prune(&self, active: &str, needed: &[String]) -> Result<(), CallError> {
         for old in self.list().await?.into_iter().skip(KEPT) {
             let labels = old.metadata.labels.unwrap_or_default();
-            if labels.get(REVISION).map(String::as_str) == Some(active) {
+            let stays = |revision: &String| revision == active || needed.contains(revision);
+            if labels.get(REVISION).is_some_and(stays) {
                 continue;
             }
             // As it was seen: whoever changes it meanwhile may be making it his own.

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    api::{ActiveRevision, Hold, ProviderHealth},
+    api::{ActiveRevision, CanaryStatus, Hold, ProviderHealth},
     cluster::{CallError, Cluster, call},
     revisions::Revisions,
 };
@@ -28,6 +28,10 @@ pub struct Past {
     pub held: bool,
     /// The hold stands until somebody resumes.
     pub until_resumed: bool,
+    /// Why the operator holds it.
+    pub why_held: Option<String>,
+    /// It makes the next few Proxies, and gets no other calls yet.
+    pub on_trial: bool,
     /// The source offers it.
     pub offered: bool,
     /// It can be rolled back to. What became active a moment ago is not kept yet, and what is too large never.
@@ -111,17 +115,27 @@ fn past(health: ProviderHealth, kept: Vec<ActiveRevision>) -> Vec<Past> {
         active: is_active(&about),
         held: holds(&about).is_some(),
         until_resumed: holds(&about).is_some_and(|hold| hold.instead_of.is_none()),
+        why_held: holds(&about).and_then(|hold| hold.reason.clone()),
+        on_trial: status.canary.as_ref().is_some_and(|canary| canary.revision == about.revision),
         offered: status.offered.as_ref() == Some(&about.revision),
         kept,
         about,
     };
+    // It may have been active before, and be kept since.
+    let on_trial = status.canary.clone();
+    let on_trial = on_trial.filter(|canary| kept.iter().all(|kept| kept.revision != canary.revision));
+    let on_trial = on_trial.map(|canary| {
+        let CanaryStatus { revision, name, version, since, .. } = canary;
+        ActiveRevision { revision, name, version, since: Some(since), ..ActiveRevision::default() }
+    });
     // It is kept only after calls go to it.
     let unkept = status.active.clone().filter(|_| !kept.iter().any(&is_active));
-    let unkept = unkept.map(|about| past(about, false));
-    unkept.into_iter().chain(kept.into_iter().map(|about| past(about, true))).collect()
+    let unkept = on_trial.into_iter().chain(unkept).map(|about| past(about, false));
+    unkept.chain(kept.into_iter().map(|about| past(about, true))).collect()
 }
 
-/// Goes back to `revision` (or what it begins with), or to the one before the active one.
+/// Goes back to `revision` (or what it begins with), or to the one before the newest that gets calls: while one is on
+/// trial, that is the active one.
 pub async fn rollback(
     client: Client,
     namespace: &str,
@@ -131,7 +145,12 @@ pub async fn rollback(
     let (health, kept) = look(client.clone(), namespace, entry).await?;
     let status = health.status.clone().unwrap_or_default();
     let from = status.active.as_ref().map(|active| active.revision.clone());
-    let to = target(entry, &kept, from.as_deref(), revision)?;
+    let on_trial = status.canary.is_some();
+    let to = match (revision, &from) {
+        // It may be too new, or too large, to be kept: that it runs is enough.
+        (None, Some(active)) if on_trial => active.clone(),
+        (revision, from) => target(entry, &kept, from.as_deref(), revision)?,
+    };
     let hold = hold(&to, status.offered.as_deref(), from.as_deref(), health.spec.hold.as_ref());
     put(client, entry, &health, hold.as_ref()).await?;
     Ok(RolledBack { to, from, hold })
@@ -152,7 +171,7 @@ pub async fn hold_on(
         (None, None) => return Err(RollbackError::NothingActive(entry.clone())),
     };
     let revision = target(entry, &kept, None, Some(revision))?;
-    let hold = Hold { revision, instead_of: None };
+    let hold = Hold { revision, instead_of: None, reason: None };
     put(client, entry, &health, Some(&hold)).await?;
     Ok(hold)
 }
@@ -169,6 +188,30 @@ pub async fn resume(
     Ok(Some(hold))
 }
 
+/// Holds what runs against a candidate that failed; false if a hold stands already, as `stands` sees it.
+pub(crate) async fn put_aside(
+    cluster: &Cluster,
+    entry: &EntryName,
+    hold: &Hold,
+    stands: impl Fn(&Hold) -> bool,
+) -> Result<bool, CallError> {
+    let api: Api<ProviderHealth> = Api::all(cluster.client.clone());
+    for tried in 1.. {
+        let found = call(api.get(entry.as_str())).await?;
+        if found.spec.hold.as_ref().is_some_and(&stands) {
+            return Ok(false);
+        }
+        let patch =
+            json!({ "metadata": { "resourceVersion": found.resource_version() }, "spec": { "hold": hold } });
+        match call(api.patch(entry.as_str(), &PatchParams::default(), &Patch::Merge(patch))).await {
+            Ok(_) => break,
+            Err(cause) if cause.is_conflict() && tried < TRIES => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(true)
+}
+
 /// How often a hold is tried again that a write of the status came before.
 const TRIES: usize = 10;
 
@@ -180,7 +223,9 @@ async fn put(
     hold: Option<&Hold>,
 ) -> Result<(), RollbackError> {
     // A merge keeps what is not named: a hold without an end says so.
-    let hold = hold.map(|hold| json!({ "revision": hold.revision, "insteadOf": hold.instead_of }));
+    let hold = hold.map(
+        |hold| json!({ "revision": hold.revision, "insteadOf": hold.instead_of, "reason": hold.reason }),
+    );
     let api: Api<ProviderHealth> = Api::all(client);
     let failed = |cause| RollbackError::Call { entry: entry.clone(), cause };
     let mut version = seen.resource_version();
@@ -252,11 +297,11 @@ fn target(
 fn hold(to: &str, offered: Option<&str>, active: Option<&str>, before: Option<&Hold>) -> Option<Hold> {
     let revision = to.to_owned();
     if before.is_some_and(|hold| hold.instead_of.is_none()) {
-        return Some(Hold { revision, instead_of: None });
+        return Some(Hold { revision, instead_of: None, reason: None });
     }
     let before = before.and_then(|hold| hold.instead_of.as_deref());
     let instead_of = offered.or(before).or(active).unwrap_or_default();
-    (instead_of != to).then(|| Hold { revision, instead_of: Some(instead_of.to_owned()) })
+    (instead_of != to).then(|| Hold { revision, instead_of: Some(instead_of.to_owned()), reason: None })
 }
 
 #[cfg(test)]
@@ -320,16 +365,16 @@ mod tests {
 
     #[test]
     fn going_back_to_what_the_source_offers_ends_the_hold() {
-        let before = Hold { revision: "old".to_owned(), instead_of: Some("new".to_owned()) };
+        let before = Hold { revision: "old".to_owned(), instead_of: Some("new".to_owned()), reason: None };
         assert_eq!(hold("new", Some("new"), Some("old"), Some(&before)), None);
     }
 
     #[test]
     fn a_rollback_of_what_is_held_by_hand_is_held_by_hand() {
-        let before = Hold { revision: "old".to_owned(), instead_of: None };
+        let before = Hold { revision: "old".to_owned(), instead_of: None, reason: None };
         for to in ["older", "new"] {
             let hold = hold(to, Some("new"), Some("old"), Some(&before));
-            assert_eq!(hold, Some(Hold { revision: to.to_owned(), instead_of: None }));
+            assert_eq!(hold, Some(Hold { revision: to.to_owned(), instead_of: None, reason: None }));
         }
     }
 }

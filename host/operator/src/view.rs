@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    api::{ActiveRevision, CollectorStatus, ProviderHealthStatus, RefusalStatus, ShadowStatus},
+    api::{ActiveRevision, CanaryStatus, CollectorStatus, ProviderHealthStatus, RefusalStatus, ShadowStatus},
     config::InvalidEntry,
     core::store::Inactive,
 };
@@ -28,6 +28,8 @@ pub struct View {
     pub history: Vec<ActiveRevision>,
     /// What the source offers.
     pub offered: Option<String>,
+    /// What is on trial.
+    pub canary: Option<CanaryStatus>,
     /// How what is active looked beside what was active before it.
     pub shadow: Option<ShadowStatus>,
     /// Why that is not active.
@@ -47,8 +49,8 @@ pub struct View {
 impl View {
     /// As the last process left it, but for what it ran: that is not active here yet.
     pub fn from_before(seen: ProviderHealthStatus) -> Self {
-        let ProviderHealthStatus { history, offered, shadow, refusal, collector, .. } = seen;
-        Self { history, offered, shadow, refusal, collector, ..Self::default() }
+        let ProviderHealthStatus { history, offered, canary, shadow, refusal, collector, .. } = seen;
+        Self { history, offered, canary, shadow, refusal, collector, ..Self::default() }
     }
 
     /// For the status of a Proxy that waits for this entry.
@@ -74,6 +76,7 @@ pub fn about(revision: &Revision, source: String) -> ActiveRevision {
         digest: revision.digest().to_string(),
         contract: cut(&description.contract, LONGEST_NAME),
         imports: revision.imports().iter().take(MOST_FAULTS).map(|import| cut(import, 256)).collect(),
+        places: revision.places().to_vec(),
         source,
         since: Some(Time(Timestamp::now())),
     }

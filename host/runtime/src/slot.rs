@@ -112,6 +112,32 @@ impl Slot {
     /// The same, where the entry says what becomes of one that sees less than the active revision.
     pub async fn load_with(&self, candidate: Candidate, shadow: Shadow) -> Result<Arc<Revision>, Refusal> {
         let _alone = self.loading.lock().await;
+        let revision = self.pass_stages(candidate, shadow).await?;
+        self.activate(&revision);
+        Ok(revision)
+    }
+
+    /// The same, up to where it would become active: for who gives it some calls first.
+    pub async fn prepare(&self, candidate: Candidate, shadow: Shadow) -> Result<Arc<Revision>, Refusal> {
+        let _alone = self.loading.lock().await;
+        self.pass_stages(candidate, shadow).await
+    }
+
+    /// One that was prepared becomes active.
+    pub async fn adopt(&self, revision: &Arc<Revision>) {
+        let _alone = self.loading.lock().await;
+        self.activate(revision);
+    }
+
+    fn activate(&self, revision: &Arc<Revision>) {
+        let before = self.active.swap(Some(Arc::clone(revision)));
+        let before = before.as_ref().map(|before| before.id());
+        if before != Some(revision.id()) {
+            telemetry::swapped(&self.entry, revision.id(), revision.digest(), before);
+        }
+    }
+
+    async fn pass_stages(&self, candidate: Candidate, shadow: Shadow) -> Result<Arc<Revision>, Refusal> {
         let id = RevisionId::of(&candidate);
         let before = self.active();
         if let Some(active) = before.as_ref().filter(|active| *active.id() == id) {
@@ -119,12 +145,7 @@ impl Slot {
         }
         let digest = candidate.module.digest();
         match (Load { slot: self, candidate, id }).run(before.as_deref(), shadow).await {
-            Ok(revision) => {
-                let revision = Arc::new(revision);
-                self.active.store(Some(Arc::clone(&revision)));
-                telemetry::swapped(&self.entry, revision.id(), digest, before.as_ref().map(|old| old.id()));
-                Ok(revision)
-            }
+            Ok(revision) => Ok(Arc::new(revision)),
             Err(refusal) => {
                 telemetry::refused(&self.entry, digest, &refusal);
                 Err(refusal)

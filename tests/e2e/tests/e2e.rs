@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod bad_modules;
 #[cfg(test)]
+mod canary;
+#[cfg(test)]
 mod capability;
 #[cfg(test)]
 mod collect;

@@ -42,7 +42,7 @@ To end the hold earlier, roll back to the revision that is offered.")]
 pub struct Rollback {
     #[command(flatten)]
     entry: EntryArgs,
-    /// The revision to run, or how it begins [default: the one before the active one]
+    /// The revision to run, or how it begins [default: the one before the active one; the active one while another is on trial]
     #[arg(long, value_name = "REVISION")]
     to: Option<String>,
 }
@@ -115,10 +115,12 @@ impl Resume {
             let EntryArgs { entry, namespace, cluster } = self.entry;
             let ended = rollback::resume(cluster.client().await?, &namespace, &entry).await?;
             let done = match ended {
-                Some(hold) => format!(
-                    "the hold of {entry} at revision {} is over; it goes to what its source offers\n",
-                    hold.revision
-                ),
+                Some(Held { revision, reason, .. }) => {
+                    let why = reason.map_or_else(String::new, |why| format!(" (it was: {why})"));
+                    format!(
+                        "the hold of {entry} at revision {revision} is over{why}; it goes to what its source offers\n"
+                    )
+                }
                 None => format!("{entry} is not held\n"),
             };
             output::print(done.as_bytes())
@@ -133,6 +135,8 @@ fn data(past: &Past) -> Value {
         "active": past.active,
         "held": past.held,
         "untilResumed": past.until_resumed,
+        "whyHeld": past.why_held,
+        "onTrial": past.on_trial,
         "offered": past.offered,
         "kept": past.kept,
         "name": about.name,
@@ -150,10 +154,11 @@ fn table(past: &[Past]) -> String {
         let about = &past.about;
         let marks = [
             (past.active, "active"),
+            (past.on_trial, "on trial"),
             (past.held && !past.until_resumed, "held"),
             (past.until_resumed, "held until resumed"),
             (past.offered, "offered"),
-            (!past.kept, "not kept yet"),
+            (!past.kept && !past.on_trial, "not kept yet"),
         ];
         let marks: Vec<&str> = marks.into_iter().filter_map(|(is, mark)| is.then_some(mark)).collect();
         let since = about.since.as_ref().map_or_else(String::new, |since| since.0.to_string());
@@ -169,5 +174,7 @@ fn table(past: &[Past]) -> String {
             about.source.clone(),
         ]
     };
-    columns(&std::iter::once(head).chain(past.iter().map(row)).collect::<Vec<_>>())
+    let table = columns(&std::iter::once(head).chain(past.iter().map(row)).collect::<Vec<_>>());
+    let why = past.iter().filter_map(|past| Some(format!("held: {}\n", past.why_held.as_ref()?)));
+    std::iter::once(table).chain(why).collect()
 }

@@ -134,6 +134,13 @@ pub fn holds_up_restart(failure: &Failure) -> bool {
     failure.key.split(' ').next() == Some(Call::Restart.as_str())
 }
 
+/// Whether a step of create by this revision failed so.
+pub fn is_of_create(failure: &Failure, revision: &str) -> bool {
+    let mut parts = failure.key.split(' ');
+    parts.next() == Some(Call::Create.as_str())
+        && parts.any(|part| part.strip_prefix("revision=") == Some(revision))
+}
+
 /// What a failure of this call is seen with.
 ///
 /// User-data goes in hashed together with the installation's identity, which a reader of the status does not

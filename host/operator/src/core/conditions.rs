@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::api::ProxyStatus;
+
 /// Whether the instance runs and has an address.
 pub const READY: &str = "Ready";
 /// Whether the operator is at work on it by itself.
@@ -37,6 +39,14 @@ impl Truth {
             Self::Unknown => "Unknown",
         }
     }
+}
+
+/// Whether people can use it now.
+pub fn is_ready(status: &ProxyStatus) -> bool {
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == READY && condition.status == Truth::True.as_str())
 }
 
 /// Sets one condition. Its transition time changes only with what it says.

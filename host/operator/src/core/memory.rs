@@ -150,6 +150,11 @@ impl MemoryStore {
         self.state().proxies.get(key).map(|stored| stored.record(key))
     }
 
+    /// All that exist.
+    pub fn keys(&self) -> Vec<ProxyKey> {
+        self.state().proxies.keys().cloned().collect()
+    }
+
     /// What people were told, oldest first.
     pub fn notices(&self) -> Vec<(ProxyKey, Notice)> {
         self.state().notices.clone()

@@ -7,10 +7,12 @@
 pub mod agenda;
 pub mod backoff;
 pub mod budget;
+pub mod canary;
 pub mod clock;
 pub mod collect;
 pub mod conditions;
 pub mod decide;
+pub mod former;
 pub mod hash;
 pub mod lease;
 pub mod memory;

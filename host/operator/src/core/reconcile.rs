@@ -10,6 +10,8 @@
 //! of one that the other has given up. A create that one of them had sent before the other marked the instance
 //! can still arrive after the delete: what it makes has no owner, and the collector removes it.
 
+mod canary;
+mod claim;
 mod health;
 mod resting;
 
@@ -101,8 +103,9 @@ impl Active {
     }
 
     fn occasion(&self, record: &ProxyRecord) -> Occasion {
-        let revision =
-            |a: &Result<ActiveProvider, _>| a.as_ref().ok().map(|a| (a.revision.clone(), a.listed));
+        let revision = |a: &Result<ActiveProvider, _>| {
+            a.as_ref().ok().map(|a| (canary::maker(a, record).to_owned(), a.listed))
+        };
         Occasion::new(record, self.0.iter().map(|(_, a)| revision(a)).collect(), self.1)
     }
 }
@@ -184,6 +187,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(Next::Wait);
         };
         let active = self.look_up(&record);
+        active.note(&record);
         if let Some(left) = self.agenda.left(key, &active.occasion(&record), self.setup.clock.now()) {
             return Ok(Next::Requeue(left));
         }
@@ -194,6 +198,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             match self.step(record, &active).await? {
                 Flow::On(newer) => record = *newer,
                 Flow::Rest(record, rest) => {
+                    active.note(&record);
                     self.settle_at_rest(&record);
                     self.settle_probes(&record);
                     let now = self.setup.clock.now();
@@ -202,6 +207,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                     return Ok(Next::Requeue(rest));
                 }
                 Flow::End => {
+                    active.leave(key);
                     self.agenda.forget(key);
                     return Ok(Next::Wait);
                 }
@@ -214,7 +220,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let mut entries = vec![wanted];
         entries.extend(Some(holder(record)).filter(|holding| *holding != wanted));
         let probed = self.setup.fleet.serial(&record.key);
-        Active(entries.into_iter().map(|e| (e.to_owned(), self.providers.active(e))).collect(), probed)
+        let called = |entry: &str| self.providers.active(entry).map(|active| active.for_instance(record));
+        Active(entries.into_iter().map(|e| (e.to_owned(), called(e))).collect(), probed)
     }
 
     async fn step(&self, record: ProxyRecord, active: &Active) -> Result<Flow, StoreError> {
@@ -291,6 +298,10 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     }
 
     async fn create(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
+        let Some(active) = canary::route(&record, active) else {
+            return Ok(self.rest(record, canary::OPENING));
+        };
+        let active = active.as_ref();
         let restart = self.key(Call::Restart, &record, active, &[]);
         if let Some(left) = self.held_up(&record, &restart, active) {
             return Ok(self.rest_held_up(record, left));
@@ -332,30 +343,6 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                 self.ended(record, active, error).await
             }
             Err(error) => self.failed(record, Call::Create, key, &error).await,
-        }
-    }
-
-    /// Before a step of create: what is about to be made is stored, and the record is still the newest. The
-    /// read comes last, after all that may take its time.
-    async fn claim(&self, record: ProxyRecord, revision: &str) -> Result<ProxyRecord, StoreError> {
-        let record = match &record.status.instance {
-            None => {
-                // Raised four billion times it would stand still, and the backend would show a name twice.
-                let incarnation = record.status.incarnation.saturating_add(1);
-                let name = self.setup.installation.instance_name(&record.key.name, &record.uid, incarnation);
-                let status = self.change(&record).begun(incarnation, name.to_string(), revision);
-                self.write(record, status).await?
-            }
-            Some(InstanceStatus { created_by: None, .. }) => {
-                let status = self.change(&record).taken_over(revision);
-                self.write(record, status).await?
-            }
-            Some(InstanceStatus { created_by: Some(_), .. }) => record,
-        };
-        match self.store.get(&record.key).await? {
-            Some(newest) if newest.version == record.version => Ok(newest),
-            Some(_) => Err(StoreError::Conflict(record.key)),
-            None => Err(StoreError::Gone(record.key)),
         }
     }
 

@@ -86,6 +86,7 @@ impl<'a> Change<'a> {
             name,
             spec_hash: hash::spec_hash(&self.record.spec),
             created_by: Some(revision.to_owned()),
+            begun: Some(Time(self.now)),
             ..InstanceStatus::default()
         });
         self.show(without_address(status), going_on(Phase::Creating, "creating", &message))
@@ -96,6 +97,7 @@ impl<'a> Change<'a> {
         let mut status = self.record.status.clone();
         if let Some(instance) = &mut status.instance {
             instance.created_by = Some(revision.to_owned());
+            instance.begun = Some(Time(self.now));
         }
         status
     }
@@ -277,13 +279,6 @@ impl<'a> Change<'a> {
             }
         };
         if call == Call::Create {
-            // Nothing was made, as far as anybody was told: the next step may be another revision's first.
-            if let Some(instance) = &mut status.instance
-                && instance.id.is_none()
-                && instance.progress.is_none()
-            {
-                instance.created_by = None;
-            }
             status = without_address(status);
         }
         status.failure = Some(failure);

@@ -9,6 +9,8 @@ use crate::{
     api::{ProxySpec, ProxyStatus},
     core::{
         budget::{Recoveries, ReplaceConfig},
+        canary::Canary,
+        former::{Former, Whole},
         probe::HealthConfig,
     },
 };
@@ -155,6 +157,25 @@ pub struct ActiveProvider {
     pub health: Option<HealthConfig>,
     /// When its places came back.
     pub recoveries: Arc<Recoveries>,
+    /// What looks after instances at places that the entry has no longer.
+    pub former: Option<Arc<Former>>,
+    /// What is to make the next Proxies, before it gets all calls.
+    pub canary: Option<Arc<Canary>>,
+}
+
+impl ActiveProvider {
+    /// As it is called about this Proxy's instance, which may stand where the active revision does not look.
+    pub fn for_instance(self, record: &ProxyRecord) -> Self {
+        let concerned =
+            |former: &Arc<Former>| record.status.instance.as_ref().is_some_and(|i| former.concerns(i));
+        match self.former.clone().filter(concerned) {
+            Some(former) => {
+                let active = Arc::clone(&self.provider);
+                Self { provider: Arc::new(Whole { active, former }), ..self }
+            }
+            None => self,
+        }
+    }
 }
 
 /// Why an entry can't be called.

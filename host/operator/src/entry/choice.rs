@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     fn hold() -> Hold {
-        Hold { revision: "old".to_owned(), instead_of: Some("bad".to_owned()) }
+        Hold { revision: "old".to_owned(), instead_of: Some("bad".to_owned()), reason: None }
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl EntryLoop {
             view.active = Some((about.clone(), revision));
         });
         self.unkept = Some((about, settings, module));
+        self.see_to_places().await;
         // Its listener is gone only when the process ends.
         let _ = self.outlets.changes.send(entry).await;
         self.tell(notice).await;

@@ -25,7 +25,7 @@ async fn keep(revisions: &Revisions, numbers: std::ops::Range<u32>) {
             )),
             ..ActiveRevision::default()
         };
-        revisions.keep(&about, &Settings::default(), &module).await.unwrap();
+        revisions.keep(&about, &Settings::default(), &module, &[]).await.unwrap();
     }
 }
 

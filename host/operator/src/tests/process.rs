@@ -19,7 +19,7 @@ use crate::{
     core::store::Providers,
     entries::{Entries, Shared},
     events::Events,
-    health::Seen,
+    health::{Seen, Shown, Wishes},
     kube_owners::KubeOwners,
     modules::Modules,
 };
@@ -158,9 +158,11 @@ impl Process {
 
     /// Tells the process what stands in the health's spec, as its watch would.
     pub fn see_hold(&self) {
-        let hold = self.api.object(HEALTH).unwrap()["spec"]["hold"].clone();
-        let hold = serde_json::from_value(hold).unwrap();
-        self.entries.see(Seen::Asked(ENTRY.to_owned(), hold, None));
+        let health = self.api.object(HEALTH).unwrap();
+        let hold = serde_json::from_value(health["spec"]["hold"].clone()).unwrap();
+        let status = serde_json::from_value(health["status"].clone()).unwrap();
+        let wishes = Wishes { hold, confirmed: None, shown: Shown::of(Some(&status)) };
+        self.entries.see(Seen::Asked(ENTRY.to_owned(), Box::new(wishes)));
     }
 
     pub fn told(&self) -> Vec<String> {

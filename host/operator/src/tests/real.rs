@@ -259,7 +259,7 @@ async fn a_revision_is_kept_whole_and_one_that_does_not_fit_is_told() {
     };
     let settings = Settings { config: json!({ "cluster": "home" }), ..Settings::default() };
     for _ in 0..2 {
-        revisions.keep(&about, &settings, &module).await.unwrap();
+        revisions.keep(&about, &settings, &module, &[]).await.unwrap();
     }
     let kept = revisions.restore("0123456789ab", 1 << 20).await.unwrap();
     assert_eq!((kept.module.bytes(), kept.settings), (module.bytes(), settings.clone()));
@@ -270,7 +270,7 @@ async fn a_revision_is_kept_whole_and_one_that_does_not_fit_is_told() {
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut noise);
     let large = egress_runtime::Module::unpack(&[b"\0asm".as_slice(), &noise].concat(), 4 << 20).unwrap();
     let about = ActiveRevision { revision: "large".to_owned(), ..about };
-    let error = revisions.keep(&about, &settings, &large).await.unwrap_err();
+    let error = revisions.keep(&about, &settings, &large, &[]).await.unwrap_err();
     assert!(matches!(error, KeepError::TooLarge { .. }), "{error}");
 }
 

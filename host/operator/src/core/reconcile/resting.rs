@@ -10,8 +10,7 @@ use crate::{
     core::{
         backoff::{self, Call, held_up},
         budget::{self, Kind, recovery},
-        conditions::READY,
-        decide,
+        conditions, decide,
         status::TOO_OFTEN,
         store::{ActiveProvider, Providers, ProxyRecord, Store, StoreError},
     },
@@ -136,10 +135,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
 /// Whether people can use it now.
 pub(super) fn serves(record: &ProxyRecord) -> bool {
-    let status = &record.status;
-    let ready =
-        status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True");
-    ready && status.instance.as_ref().is_some_and(|instance| !instance.deleting)
+    let instance = record.status.instance.as_ref();
+    conditions::is_ready(&record.status) && instance.is_some_and(|instance| !instance.deleting)
 }
 
 /// Whether it served, was taken down for a changed spec, and does not serve yet.

@@ -4,11 +4,13 @@
 //! else, so a test that polls by hand can end a pass at every such point, or interleave two hosts there.
 
 mod budgets;
+mod canary;
 mod cuts;
 mod failures;
 mod health;
 mod leadership;
 mod life;
+mod places;
 mod provider;
 mod told;
 mod two_hosts;

@@ -349,6 +349,8 @@ impl Entries {
                     replace: ReplaceConfig::default(),
                     health: None,
                     recoveries: Arc::default(),
+                    former: None,
+                    canary: None,
                 };
                 entries.insert(entry.to_owned(), Ok(active))
             }

@@ -181,6 +181,10 @@ impl World {
         self.unread.store(if fail { 0 } else { -1 }, Ordering::SeqCst);
     }
 
+    pub fn clock_now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// A place of entry `one` is ready again.
     pub fn recover(&self, place: &str) {
         let now = self.clock.now();

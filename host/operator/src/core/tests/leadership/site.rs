@@ -331,6 +331,8 @@ impl Providers for One {
             replace: ReplaceConfig::default(),
             health: None,
             recoveries: Arc::default(),
+            former: None,
+            canary: None,
         })
     }
 }
