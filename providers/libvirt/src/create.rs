@@ -428,21 +428,6 @@ impl<H: Host> Making<'_, '_, H> {
         Ok(())
     }
 
-    fn memory(&self) -> Result<(), Error> {
-        let free = self.site.call(|| "look how much memory is free".to_owned(), |c| c.free_memory())? / MIB;
-        let needed = self.placed.machine.memory_mib;
-        if free < needed {
-            return Err(Error::quota(format!(
-                "host {} has {free} MiB of memory free, and {} needs {needed} MiB; choose a smaller machineType or \
-                 another host",
-                self.at.host, self.at.name
-            ))
-            .detail("freeMiB", free)
-            .detail("neededMiB", needed));
-        }
-        Ok(())
-    }
-
     fn domain<T>(&self, call: impl FnOnce(&Site<'_, H>, &Domain) -> Result<T, Error>) -> Result<T, Error> {
         match &self.domain {
             Some(domain) => call(self.site, domain),

@@ -2,7 +2,7 @@
 
 use provider_sdk::{Error, Level, libvirt::code, reason};
 
-use super::{LARGEST_SEED, Making, Next, Stage};
+use super::{LARGEST_SEED, MIB, Making, Next, Stage};
 use crate::{
     Host,
     domain::{self, Wanted},
@@ -134,5 +134,21 @@ impl<H: Host> Making<'_, '_, H> {
                 ),
             )),
         }
+    }
+
+    /// Whether the host has the memory.
+    pub fn memory(&self) -> Result<(), Error> {
+        let free = self.site.call(|| "look how much memory is free".to_owned(), |c| c.free_memory())? / MIB;
+        let needed = self.placed.machine.memory_mib;
+        if free < needed {
+            return Err(Error::quota(format!(
+                "host {} has {free} MiB of memory free, and {} needs {needed} MiB; choose a smaller machineType or \
+                 another host",
+                self.at.host, self.at.name
+            ))
+            .detail("freeMiB", free)
+            .detail("neededMiB", needed));
+        }
+        Ok(())
     }
 }
