@@ -75,7 +75,7 @@ impl Lender {
 
     /// For the same entry, with nothing made yet.
     pub fn another(&self) -> Self {
-        Self::new(self.entry.clone(), self.home.clone(), Arc::clone(&self.writes))
+        Self::new(self.entry.clone(), self.home.clone(), self.beside.clone())
     }
 
     /// Or everything that is wrong with the grants, with paths from the entry's top.
