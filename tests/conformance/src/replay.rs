@@ -5,18 +5,22 @@
 
 use std::{fmt, sync::Arc};
 
+use async_trait::async_trait;
 use egress_runtime::{
     Candidate, Lent, Module, Refusal, Runtime,
-    capability::{Clock, Kubernetes},
+    capability::{
+        Clock, Http, HttpFailure, HttpFailureKind, HttpRequest, HttpResponse, Kubernetes, Transfer,
+    },
 };
 use egress_sim::{
     clock::VirtualClock,
     difference::{self, Change},
     journal::Journal,
     kubernetes::Clusters,
+    libvirt::{Hosts, Transfers},
     redactor::Redactor,
     replay::{Difference, Player},
-    watched::{Beside, Watch, Watched},
+    watched::{Beside, Watch, Watched, WatchedLibvirt},
 };
 use serde_json::{Value, json};
 
@@ -102,16 +106,21 @@ async fn open(
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::default());
     let beside = Beside { player: Some(player.clone()), ..Beside::default() };
     let watch = Watch::with("-", journal, Arc::clone(&clock), beside);
-    // Nobody asks it: the player answers.
-    let nothing: Arc<dyn Kubernetes> = Arc::new(Clusters::default());
+    // Nobody asks them: the player answers.
+    let http: Arc<dyn Http> = Arc::new(NoServer);
+    let clusters: Arc<dyn Kubernetes> = Arc::new(Clusters::default());
+    let hosts = Hosts::new(Arc::clone(&clock), &[]);
+    let transfer: Arc<dyn Transfer> = Arc::new(Transfers::new(hosts.clone()));
     let candidate = Candidate {
         module,
         pinned: None,
         config: recording.config.clone(),
         lent: Lent {
-            kubernetes: Some(Arc::new(Watched::new(watch.clone(), nothing))),
+            http: Some(Arc::new(Watched::new(watch.clone(), http))),
+            kubernetes: Some(Arc::new(Watched::new(watch.clone(), clusters))),
+            libvirt: Some(Arc::new(WatchedLibvirt::new(watch.clone(), Arc::new(hosts)))),
+            transfer: Some(Arc::new(Watched::new(watch.clone(), transfer))),
             clock: Some(Arc::new(Watched::new(watch.clone(), clock))),
-            ..Lent::default()
         },
         grants: json!({}),
         limits: patient(&recording.limits),
@@ -119,6 +128,29 @@ async fn open(
     };
     let (entry, installation) = (recording.entry()?, recording.installation()?);
     Session::open(runtime, entry, installation, candidate, watch).await.map_err(CannotReplay::Refused)
+}
+
+/// Of HTTP: what a request does is not recorded by the endpoint, and the usual methods read.
+struct NoServer;
+
+fn no_server<T>() -> Result<T, HttpFailure> {
+    let message = "a recording has no servers".to_owned();
+    Err(HttpFailure { kind: HttpFailureKind::Connect, message, sent: false })
+}
+
+#[async_trait]
+impl Http for NoServer {
+    fn is_read(&self, request: &HttpRequest) -> bool {
+        matches!(request.method.as_str(), "GET" | "HEAD")
+    }
+
+    async fn send(&self, _: &HttpRequest) -> Result<HttpResponse, HttpFailure> {
+        no_server()
+    }
+
+    async fn info(&self, _: &str) -> Result<Value, HttpFailure> {
+        no_server()
+    }
 }
 
 async fn play(

@@ -27,6 +27,7 @@ use crate::{
 };
 
 mod clock;
+mod http;
 mod kubernetes;
 mod libvirt;
 #[cfg(test)]

@@ -128,7 +128,8 @@ impl Test {
         let other =
             self.other.as_deref().map(|path| ComponentFile { path: path.to_owned() }.module()).transpose()?;
         let kind: Arc<dyn Kind> = match self.backend {
-            Backend::Sim => kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?),
+            Backend::Sim => kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?)
+                .map_err(|error| Failure::Setup(error.to_string()))?,
             Backend::Real => Arc::new(setup::block_on(real::kind(&subject, &self.namespaces, &self.home))?),
         };
         let few = (self.backend == Backend::Real).then_some(REAL_POINTS);

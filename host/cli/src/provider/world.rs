@@ -14,7 +14,7 @@ use egress_runtime::{
     Lent,
     capability::{Clock, SystemClock},
 };
-use egress_sim::watched::{Watch, Watched};
+use egress_sim::watched::{Watch, Watched, WatchedLibvirt};
 
 use super::entry::Subject;
 use crate::{cluster::ClusterArgs, failure::Failure, setup};
@@ -30,7 +30,8 @@ pub enum Behind {
 impl Behind {
     /// A simulated backend; the seed decides whatever it draws.
     pub async fn simulated(subject: &Subject, seed: u64) -> Result<Self, Failure> {
-        let kind = kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?);
+        let kind = kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?)
+            .map_err(|error| Failure::Setup(error.to_string()))?;
         kind.world(seed).await.map(Self::Simulated).map_err(unprepared)
     }
 
@@ -56,11 +57,13 @@ impl Behind {
         match self {
             Self::Simulated(world) => (world.lend)(watch),
             Self::Real(lent, clock) => {
-                let kubernetes = lent.kubernetes.clone();
+                let Lent { http, kubernetes, libvirt, transfer, clock: _ } = lent.clone();
                 Lent {
+                    http: http.map(|api| Arc::new(Watched::new(watch.clone(), api)) as Arc<_>),
                     kubernetes: kubernetes.map(|api| Arc::new(Watched::new(watch.clone(), api)) as Arc<_>),
+                    libvirt: libvirt.map(|api| Arc::new(WatchedLibvirt::new(watch.clone(), api)) as Arc<_>),
+                    transfer: transfer.map(|api| Arc::new(Watched::new(watch.clone(), api)) as Arc<_>),
                     clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(clock)))),
-                    ..Lent::default()
                 }
             }
         }

@@ -79,13 +79,25 @@ pub trait Kind: Send + Sync {
     async fn world(&self, seed: u64) -> Go<World>;
 }
 
+/// There is no simulation for a component.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no backend that is reached by {import} is simulated; try it at a real one, by an entry that grants it"
+)]
+pub struct NoSimulation {
+    import: String,
+}
+
 /// The simulation that a component is made for, by what it imports; Kubernetes where that says nothing.
-pub fn simulated(module: &Module, config: &Value, grants: &Value) -> Arc<dyn Kind> {
+pub fn simulated(module: &Module, config: &Value, grants: &Value) -> Result<Arc<dyn Kind>, NoSimulation> {
     let imports = inspect(module.bytes()).map(|inspection| inspection.imports).unwrap_or_default();
     let libvirt = ["egress:provider/libvirt@", "egress:provider/transfer@"];
+    if let Some(import) = imports.iter().find(|import| import.starts_with("egress:provider/http@")) {
+        return Err(NoSimulation { import: import.clone() });
+    }
     if imports.iter().any(|import| libvirt.iter().any(|name| import.starts_with(name))) {
-        Arc::new(SimulatedLibvirt::new(config, grants))
+        Ok(Arc::new(SimulatedLibvirt::new(config, grants)))
     } else {
-        Arc::new(SimulatedKubernetes::new(config, grants))
+        Ok(Arc::new(SimulatedKubernetes::new(config, grants)))
     }
 }

@@ -187,7 +187,8 @@ fn suite(
     Tried { seed, only }: &Tried<'_>,
 ) -> Result<Report, Failure> {
     let Subject { settings, module, .. } = &side.subject;
-    let kind = kind::simulated(module, &settings.config, &side.subject.grants()?);
+    let kind = kind::simulated(module, &settings.config, &side.subject.grants()?)
+        .map_err(|error| Failure::Setup(error.to_string()))?;
     let settings = Settings {
         entry: Some(side.subject.tried()?),
         other: other.map(|other| other.subject.module.clone()),
