@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [FILTER] : as root, the tests beside this on a libvirt host of the lab behind a real sshd, which ends afterwards.
+# run.sh [FILTER] : as root, the tests beside this on a libvirt host of the lab behind a real sshd, which ends afterwards;
+# without a filter also the life of a machine by both providers, as somebody calls them by hand.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
 labs=tests/labs/libvirt
@@ -19,3 +20,6 @@ $HYPERVISOR_WITHIN /lab/service sshd stop
 $HYPERVISOR_WITHIN /lab/service sshd start
 # One after the other: some of them stop sshd.
 cargo test --locked --workspace --test hypervisor -- --ignored --test-threads 1 "$@"
+[ $# = 0 ] || exit 0
+make providers
+cargo test --locked --workspace --test epo -- --ignored --nocapture machines

@@ -15,6 +15,8 @@ mod inspect;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
+mod machines;
+#[cfg(test)]
 mod mistakes;
 #[cfg(test)]
 mod new;
