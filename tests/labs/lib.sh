@@ -17,8 +17,8 @@ called() {
 }
 
 # birth PID : when the process began, in ticks; nothing for one that is gone, or that only waits for its
-# parent to notice.
-birth() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '$1 != "Z" { print $20 }'; }
+# parent to notice. While one of its threads ends it still has its ports.
+birth() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | awk '$1 != "Z" || $18 > 1 { print $20 }'; }
 
 # start NAME COMMAND... : in the background, with a pid file and a log. Nice, because tests run beside it.
 start() {
