@@ -75,7 +75,6 @@ const DOMAIN: &[Allowed] = &[
     ("domain/devices/rng", &["model"]),
     ("domain/devices/rng/rate", &["bytes", "period"]),
     ("domain/devices/rng/backend", &["model"]),
-    ("domain/devices/watchdog", &["model", "action"]),
     ("domain/devices/panic", &["model"]),
 ];
 
@@ -98,6 +97,8 @@ const VOLUME: &[Allowed] = &[
 /// Firmware comes with the host's packages.
 const FIRMWARE: &str = "/usr/share/";
 const RANDOM: [&str; 2] = ["/dev/urandom", "/dev/random"];
+/// What may follow when a machine ends. Others have libvirt write the machine's memory into a file, as root.
+const LIFECYCLE: [&str; 3] = ["destroy", "restart", "preserve"];
 /// What the guest's agent listens at.
 const AGENT: &str = "org.qemu.guest_agent.0";
 
@@ -181,6 +182,17 @@ impl Scope<'_> {
             }
             "domain/os/nvram" => {
                 element.attribute("template").map_or(Ok(()), |path| self.firmware(element, path))
+            }
+            "domain/on_poweroff" | "domain/on_reboot" | "domain/on_crash" => {
+                let action = element.text();
+                match LIFECYCLE.contains(&action.trim()) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "the element {} says {action:?}; allowed is {}",
+                        element.path,
+                        LIFECYCLE.join(", ")
+                    )),
+                }
             }
             "domain/devices/disk" => {
                 one_of("type", &["file"])?;

@@ -52,11 +52,21 @@ fn a_machine_as_providers_make_it_is_let_through() {
 }
 
 #[test]
+fn a_machine_s_end_writes_no_memory_to_the_host() {
+    for action in ["coredump-destroy", "coredump-restart", "rename-restart", ""] {
+        let document =
+            domain("").replace("<on_crash>destroy</on_crash>", &format!("<on_crash>{action}</on_crash>"));
+        refused(&document, "domain/on_crash");
+    }
+}
+
+#[test]
 fn what_reaches_the_host_is_refused_by_its_name() {
     for (devices, named) in [
         ("<hostdev mode='subsystem' type='pci'/>", "domain/devices/hostdev"),
         ("<filesystem type='mount'><source dir='/'/></filesystem>", "domain/devices/filesystem"),
         ("<emulator>/bin/sh</emulator>", "domain/devices/emulator"),
+        ("<watchdog model='i6300esb' action='dump'/>", "domain/devices/watchdog"),
         ("<disk type='block' device='disk'/>", "domain/devices/disk has type \"block\""),
         ("<disk type='file' device='lun'/>", "device \"lun\""),
         ("<disk type='file' device='disk'><source file='/etc/shadow'/></disk>", "/etc/shadow"),
