@@ -418,8 +418,11 @@ impl Providers for Entries {
                 };
                 let (replace, health) = said.unwrap_or_default();
                 let id = revision.id().to_string();
-                let former = known.former.borrow().clone().filter(|former| former.beside == id);
-                let former = former.unwrap_or_else(|| Arc::new(Former::unknown(id.clone())));
+                let former = match known.former.borrow().clone() {
+                    Some(former) if former.beside == id => former,
+                    Some(former) => Arc::new(former.before(id.clone(), revision.places())),
+                    None => Arc::new(Former::unknown(id.clone())),
+                };
                 Ok(ActiveProvider {
                     revision: id,
                     former: Some(former).filter(|former| !former.is_nothing()),

@@ -201,7 +201,9 @@ async fn a_squid_that_hangs_or_loses_its_way_out_is_found_and_is_replaced_where_
 async fn a_url_that_is_at_fault_or_gone_blames_nobody_and_writes_nothing() {
     let lab = Lab::new().await;
     let server = Server::start().await;
-    let site = site(&lab, "url-down", every_second(&server)).await;
+    // Time for a busy Squid to say itself that it gets no answer: one that says nothing is to blame.
+    let health = json!({ "url": server.url(), "periodSeconds": 4, "timeoutSeconds": 4 });
+    let site = site(&lab, "url-down", health).await;
     let _epo = site.start(&[]).await;
     for name in ["one", "two"] {
         site.create(0, name, Wanted::default()).await;

@@ -42,6 +42,8 @@ enum Home {
 pub struct Former {
     /// The active revision that this is said of.
     pub beside: String,
+    /// The places of that one.
+    pub places: Vec<String>,
     /// Who had them, and which.
     pub had: Vec<Was>,
     /// Why it is not known, or can't be reached.
@@ -54,13 +56,30 @@ pub struct Former {
 impl Former {
     /// As far as is known.
     pub fn new(beside: String, had: Vec<Was>, harmless: BTreeSet<String>, unknown: Option<String>) -> Self {
-        Self { beside, had, harmless, unknown, homes: Mutex::default() }
+        Self { beside, places: Vec::new(), had, harmless, unknown, homes: Mutex::default() }
+    }
+
+    /// The same, with the places of the active revision.
+    #[must_use]
+    pub fn with_places(self, places: &[String]) -> Self {
+        Self { places: places.to_vec(), ..self }
     }
 
     /// Nothing is known yet.
     pub fn unknown(beside: String) -> Self {
         let why = "it is being found out whether places of the entry were removed".to_owned();
         Self::new(beside, Vec::new(), BTreeSet::new(), Some(why))
+    }
+
+    /// What is known for certain beside the next revision, before it was found out: whoever had no place that this one
+    /// had not, had none that the next one has not, where that left none out.
+    pub fn before(&self, next: String, places: &[String]) -> Self {
+        let unknown = Self::unknown(next);
+        if self.places.is_empty() || self.places.iter().any(|place| !places.contains(place)) {
+            return unknown;
+        }
+        let harmless = self.harmless.iter().cloned().chain([self.beside.clone()]).collect();
+        Self { harmless, ..unknown }
     }
 
     /// Whether the active revision is all that there is.
@@ -221,5 +240,31 @@ impl Provider for Whole {
 
     async fn check(&self, place: &str) -> Result<Health, Error> {
         self.active.check(place).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_that_leaves_no_place_out_holds_nothing_up() {
+        let places = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let made_by = |revision: &str| InstanceStatus {
+            id: Some("id".to_owned()),
+            created_by: Some(revision.to_owned()),
+            ..InstanceStatus::default()
+        };
+        let known = Former::new("r2".to_owned(), Vec::new(), BTreeSet::from(["r1".to_owned()]), None);
+        let known = known.with_places(&places(&["a", "b"]));
+        let more = known.before("r3".to_owned(), &places(&["b", "a", "c"]));
+        for harmless in ["r1", "r2", "r3"] {
+            assert!(!more.concerns(&made_by(harmless)), "{harmless}");
+        }
+        assert!(more.concerns(&made_by("r0")), "of whom nothing is known");
+        let fewer = known.before("r3".to_owned(), &places(&["a"]));
+        assert!(fewer.concerns(&made_by("r1")) && fewer.concerns(&made_by("r2")));
+        let nothing_known = Former::unknown("r2".to_owned()).before("r3".to_owned(), &places(&["a"]));
+        assert!(nothing_known.concerns(&made_by("r2")));
     }
 }

@@ -57,6 +57,7 @@ impl EntryLoop {
                 (Former::new(id, Vec::new(), BTreeSet::new(), Some(why)), Some(AGAIN))
             }
         };
+        let former = former.with_places(active.places());
         self.places.due = look_again.map(|wait| now + wait);
         let names = |former: &Former| former.had.iter().map(|was| was.revision.clone()).collect::<Vec<_>>();
         self.outlets.former.send_if_modified(|before| {
