@@ -17,6 +17,7 @@ pub mod http;
 pub mod kubernetes;
 pub mod libvirt;
 mod proven;
+mod timeouts;
 pub mod transfer;
 
 pub use credentials::{CredentialRef, SecretRef, SecretUnread, Secrets};

@@ -7,6 +7,7 @@ use http::{HeaderName, Uri};
 use serde::{Deserialize, Serialize};
 
 use super::request;
+use crate::{faults::Faults, timeouts::Timeouts};
 
 /// No endpoint may be waited for longer: a day.
 const LONGEST_MS: u64 = 86_400_000;
@@ -133,26 +134,10 @@ pub struct ReadOnly {
     pub path: Vec<String>,
 }
 
-/// How long is waited.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Timeouts {
-    /// Until a connection stands, TLS included.
-    pub connect_ms: u64,
-    /// From a request's start to its end.
-    pub request_ms: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect_ms: 5_000, request_ms: 30_000 }
-    }
-}
-
 impl HttpGrant {
     /// Everything that is wrong; paths begin at the grant.
     pub fn faults(&self) -> Vec<Fault> {
-        let mut faults = Faults(Vec::new());
+        let mut faults = Faults::default();
         if self.endpoints.is_empty() {
             faults.add("endpoints", "names no endpoint; add one, or leave the grant out");
         }
@@ -195,7 +180,7 @@ impl Endpoint {
         if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
             faults.add(&format!("{path}.connections"), &format!("must be 1 to {MOST_CONNECTIONS}"));
         }
-        self.timeouts.check(&format!("{path}.timeouts"), faults);
+        self.timeouts.check(&format!("{path}.timeouts"), LONGEST_MS, faults);
     }
 
     /// The URL, or what is wrong with it. It is not quoted: somebody may have put a password into it.
@@ -283,29 +268,7 @@ fn fits(pattern: &str, segment: &str) -> bool {
     }
 }
 
-impl Timeouts {
-    fn check(&self, path: &str, faults: &mut Faults) {
-        if self.connect_ms == 0 {
-            faults.add(&format!("{path}.connectMs"), "must be at least 1");
-        }
-        if self.request_ms > LONGEST_MS {
-            faults.add(&format!("{path}.requestMs"), &format!("must be at most {LONGEST_MS}"));
-        }
-        // Only so is a deadline that passes proof that the request may have been sent.
-        if self.connect_ms >= self.request_ms {
-            faults
-                .add(&format!("{path}.connectMs"), &format!("must be below requestMs, {}", self.request_ms));
-        }
-    }
-}
-
-struct Faults(Vec<Fault>);
-
 impl Faults {
-    fn add(&mut self, path: &str, message: &str) {
-        self.0.push(Fault { path: path.to_owned(), message: message.to_owned() });
-    }
-
     fn absolute(&mut self, path: &str, material: Option<&Material>) {
         if material.is_some_and(|material| !material.file.is_absolute()) {
             self.add(&format!("{path}.file"), "must be an absolute path");

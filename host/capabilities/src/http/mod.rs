@@ -33,9 +33,10 @@ use tokio::{
 };
 
 use crate::connecting::{self, Bounded, Broken, find};
+pub use crate::timeouts::Timeouts;
 pub use grant::{
     BasicCredentials, ClientCertificate, Credentials, Endpoint, HeaderCredentials, HttpGrant, Material,
-    ReadOnly, Timeouts,
+    ReadOnly,
 };
 use trust::Trust;
 

@@ -9,7 +9,7 @@ use egress_contract::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use crate::faults::Faults;
+use crate::{faults::Faults, timeouts::Timeouts};
 
 /// Everything, where it is written.
 pub(super) const ANY: &str = "*";
@@ -95,22 +95,6 @@ fn core_group() -> Vec<String> {
     vec![String::new()]
 }
 
-/// When to give up, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Timeouts {
-    /// Until a connection stands, TLS included.
-    pub connect_ms: u64,
-    /// From a call's start to its end.
-    pub request_ms: u64,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect_ms: 5_000, request_ms: 30_000 }
-    }
-}
-
 impl KubernetesGrant {
     /// Everything that is wrong; paths begin at the grant.
     pub fn faults(&self) -> Vec<Fault> {
@@ -171,7 +155,7 @@ impl ClusterGrant {
         for (index, rule) in self.rules.iter().enumerate() {
             rule.check(&format!("{path}.rules[{index}]"), faults);
         }
-        self.timeouts.check(&format!("{path}.timeouts"), faults);
+        self.timeouts.check(&format!("{path}.timeouts"), LONGEST_MS, faults);
     }
 }
 
@@ -198,22 +182,6 @@ impl Rule {
                 &format!("{path}.resourceNames"),
                 "can't limit list and create, which know no name; give them a rule of their own",
             );
-        }
-    }
-}
-
-impl Timeouts {
-    fn check(&self, path: &str, faults: &mut Faults) {
-        if self.connect_ms == 0 {
-            faults.add(&format!("{path}.connectMs"), "must be at least 1");
-        }
-        if self.request_ms > LONGEST_MS {
-            faults.add(&format!("{path}.requestMs"), &format!("must be at most {LONGEST_MS}"));
-        }
-        // Only so is a deadline that passes proof that the request may have been sent.
-        if self.connect_ms >= self.request_ms {
-            faults
-                .add(&format!("{path}.connectMs"), &format!("must be below requestMs, {}", self.request_ms));
         }
     }
 }

@@ -22,7 +22,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub use grant::{ClusterGrant, KubeconfigGrant, KubernetesGrant, Rule, ServiceAccount, Timeouts};
+pub use crate::timeouts::Timeouts;
+pub use grant::{ClusterGrant, KubeconfigGrant, KubernetesGrant, Rule, ServiceAccount};
 pub use granted::Granted;
 pub(crate) use names::is_object;
 use permit::{Permit, Scope, Verb};
