@@ -61,6 +61,14 @@ fn collected_soon(site: &Site) -> Value {
     entry
 }
 
+/// An orphan beside its pattern, over several sweeps and the grace.
+async fn both_stay(site: &Site, own: &Pod, orphan: String) {
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let mut both = vec![own.name_any(), orphan];
+    both.sort();
+    assert_eq!(pods(site).await, both);
+}
+
 #[tokio::test]
 async fn one_that_nobody_owns_goes_with_what_belongs_to_it_and_no_other_does() {
     let lab = Lab::new().await;
@@ -115,12 +123,8 @@ async fn nothing_goes_while_the_proxies_can_not_be_read() {
     };
     unread().await;
     let name = forge(&site, &own, 0).await;
-    // Several sweeps, and its grace.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    both_stay(&site, &own, name).await;
     unread().await;
-    let mut both = vec![own.name_any(), name];
-    both.sort();
-    assert_eq!(pods(&site).await, both);
     site.may_see("proxies", true).await;
     only(&site, &own.name_any()).await;
     site.ready(0, "web").await;
@@ -149,11 +153,7 @@ async fn a_removed_entry_tells_what_nobody_owns_and_collects_it_when_it_is_back(
         orphan.message.contains("its entry was removed").then_some(())
     })
     .await;
-    // Several sweeps, and its grace.
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let mut both = vec![own.name_any(), name];
-    both.sort();
-    assert_eq!(pods(&site).await, both);
+    both_stay(&site, &own, name).await;
     site.put_entry(&collected_soon(&site)).await;
     only(&site, &own.name_any()).await;
     site.delete(0, "web").await;
