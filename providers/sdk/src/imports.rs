@@ -1,5 +1,6 @@
 //! The host's side of the traits, inside a component.
 
+mod http;
 mod hypervisors;
 
 use serde_json::{Map, Value};

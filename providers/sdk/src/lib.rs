@@ -1,9 +1,9 @@
 //! What every provider written in Rust needs.
 //!
 //! A provider's logic is plain Rust over traits: [`Context`], [`Clock`], [`Log`], [`Locks`] and one trait
-//! per kind of backend ([`Kubernetes`], [`Libvirt`] with [`Transfer`]). So the same logic runs in a component, where [`Imports`] stands
-//! behind the traits, and natively, where a test or a benchmark stands there. [`export!`] binds an
-//! implementation of [`Provider`] to a component's exports.
+//! per kind of backend ([`Kubernetes`], [`Http`], [`Libvirt`] with [`Transfer`]). So the same logic runs in
+//! a component, where [`Imports`] stands behind the traits, and natively, where a test or a benchmark
+//! stands there. [`export!`] binds an implementation of [`Provider`] to a component's exports.
 //!
 //! The smallest provider there can be, of machines that are never there:
 //!
@@ -92,6 +92,7 @@ pub mod component;
 pub mod config;
 pub mod error;
 mod host;
+pub mod http;
 mod imports;
 pub mod kubernetes;
 pub mod libvirt;
@@ -105,6 +106,7 @@ mod types;
 pub use config::Fault;
 pub use error::{Error, ErrorClass, reason};
 pub use host::{Clock, Context, Level, Lock, Locks, Log, Verdict};
+pub use http::Http;
 pub use imports::Imports;
 pub use kubernetes::Kubernetes;
 pub use libvirt::Libvirt;
