@@ -95,7 +95,7 @@ impl Lender {
             None => None,
             Some(grant) => {
                 let made = HttpCapability::new(&self.entry, grant).map_err(|faults| below("http", faults))?;
-                let made = made.guarded(&self.beside.writes);
+                let made = made.guarded(&self.beside.writes).with_secrets(self.beside.secrets.clone());
                 Some(Arc::new(made.with_limits(size(request_bytes), size(response_bytes))) as Arc<dyn Http>)
             }
         };

@@ -1,16 +1,16 @@
 //! What an entry may ask of HTTP servers: named endpoints, each with its address, trust and credentials.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use egress_contract::Fault;
 use http::{HeaderName, Uri};
 use serde::{Deserialize, Serialize};
 
-use super::request;
-use crate::{faults::Faults, timeouts::Timeouts};
+use super::{google::GoogleCredentials, request};
+use crate::{credentials::CredentialRef, faults::Faults, timeouts::Timeouts};
 
-/// No endpoint may be waited for longer: a day.
-const LONGEST_MS: u64 = 86_400_000;
+/// What a call of a provider takes at most, with a little to spare for what it does with the answer.
+const LONGEST_MS: u64 = 95_000;
 const MOST_CONNECTIONS: usize = 256;
 /// Stand in the format of a header's value for what is put there.
 pub(super) const SECRET: &str = "{secret}";
@@ -35,7 +35,7 @@ pub struct Endpoint {
     pub plain_http: bool,
     /// Who signs for the server, in PEM, and nobody else then; the system's authorities where none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca: Option<Material>,
+    pub ca: Option<CredentialRef>,
     /// As whom TLS is spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<ClientCertificate>,
@@ -61,22 +61,14 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Where something stands that is read at every request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Material {
-    /// An absolute path.
-    pub file: PathBuf,
-}
-
 /// A certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ClientCertificate {
     /// With the chain behind it.
-    pub certificate: Material,
+    pub certificate: CredentialRef,
     /// Of the first certificate.
-    pub key: Material,
+    pub key: CredentialRef,
 }
 
 /// How the host says who it is. Nothing of it reaches a provider but the principal.
@@ -87,6 +79,8 @@ pub enum Credentials {
     Header(HeaderCredentials),
     /// HTTP's Basic.
     Basic(BasicCredentials),
+    /// A token of Google's.
+    Google(GoogleCredentials),
 }
 
 /// A header that holds a secret.
@@ -102,8 +96,8 @@ pub struct HeaderCredentials {
     /// What `{principal}` stands for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub principal: String,
-    /// What `{secret}` stands for: the file's text, without blanks around it.
-    pub secret: Material,
+    /// What `{secret}` stands for: the text there, without blanks around it.
+    pub secret: CredentialRef,
 }
 
 fn authorization() -> String {
@@ -120,8 +114,8 @@ fn bearer() -> String {
 pub struct BasicCredentials {
     /// Without a colon.
     pub username: String,
-    /// The file's text, without blanks around it.
-    pub password: Material,
+    /// The text there, without blanks around it.
+    pub password: CredentialRef,
 }
 
 /// Requests that change nothing.
@@ -163,13 +157,15 @@ impl Endpoint {
             faults.add(&format!("{path}.url"), &what);
         }
         let certificate = self.client_certificate.as_ref();
-        let files = [
+        let places = [
             ("ca", self.ca.as_ref()),
             ("clientCertificate.certificate", certificate.map(|both| &both.certificate)),
             ("clientCertificate.key", certificate.map(|both| &both.key)),
         ];
-        for (field, material) in files {
-            faults.absolute(&format!("{path}.{field}"), material);
+        for (field, place) in places {
+            if let Some(place) = place {
+                place.check(&format!("{path}.{field}"), faults);
+            }
         }
         if let Some(credentials) = &self.credentials {
             credentials.check(&format!("{path}.credentials"), faults);
@@ -228,14 +224,15 @@ impl Credentials {
                         &format!("goes where the format says {PRINCIPAL}: give both or neither"),
                     );
                 }
-                faults.absolute(&at("secret"), Some(&header.secret));
+                header.secret.check(&at("secret"), faults);
             }
             Self::Basic(basic) => {
                 if basic.username.is_empty() || basic.username.contains(':') {
                     faults.add(&format!("{path}.basic.username"), "must be there, without a colon");
                 }
-                faults.absolute(&format!("{path}.basic.password"), Some(&basic.password));
+                basic.password.check(&format!("{path}.basic.password"), faults);
             }
+            Self::Google(google) => google.check(&format!("{path}.google"), faults),
         }
     }
 }
@@ -268,14 +265,6 @@ fn fits(pattern: &str, segment: &str) -> bool {
     }
 }
 
-impl Faults {
-    fn absolute(&mut self, path: &str, material: Option<&Material>) {
-        if material.is_some_and(|material| !material.file.is_absolute()) {
-            self.add(&format!("{path}.file"), "must be an absolute path");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -302,9 +291,13 @@ mod tests {
             },
             "intern": {
                 "url": "https://10.1.1.1", "connections": 4,
-                "clientCertificate": { "certificate": { "file": "/a" }, "key": { "file": "/b" } },
+                "clientCertificate": { "certificate": { "file": "/a" }, "key": { "secretRef": { "name": "intern", "key": "tls.key" } } },
                 "credentials": { "basic": { "username": "epo", "password": { "file": "/c" } } },
                 "readOnly": [{ "method": "POST", "path": ["projects", "*:testIamPermissions"] }],
+            },
+            "compute": {
+                "url": "https://compute.googleapis.com/compute/v1",
+                "credentials": { "google": { "json": { "secretRef": { "name": "gcp", "key": "key.json" } } } },
             },
         } });
         assert_eq!(paths(grant), Vec::<String>::new());
@@ -320,7 +313,8 @@ mod tests {
             } },
             "readOnly": [{ "method": "post", "path": [] }],
             "timeouts": { "connectMs": 0, "requestMs": 100_000_000 },
-        }, "c": { "url": "https://a:b@c", "credentials": { "basic": { "username": "a:b", "password": { "file": "/d" } } } } } });
+        }, "c": { "url": "https://a:b@c", "credentials": { "basic": { "username": "a:b", "password": {} } } },
+        "d": { "url": "https://a", "credentials": { "google": { "json": { "file": "d" }, "scopes": [] } } } } });
         let e = "endpoints.a/b";
         let told = [
             "",
@@ -339,7 +333,14 @@ mod tests {
             ".timeouts.requestMs",
         ];
         let mut told: Vec<String> = told.iter().map(|path| format!("{e}{path}")).collect();
-        told.extend(["endpoints.c.url".to_owned(), "endpoints.c.credentials.basic.username".to_owned()]);
+        let others = [
+            "c.url",
+            "c.credentials.basic.username",
+            "c.credentials.basic.password",
+            "d.credentials.google.json.file",
+            "d.credentials.google.scopes",
+        ];
+        told.extend(others.map(|path| format!("endpoints.{path}")));
         assert_eq!(paths(grant), told);
         assert_eq!(paths(json!({ "endpoints": {} })), ["endpoints"]);
     }

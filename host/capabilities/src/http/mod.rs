@@ -3,6 +3,7 @@
 //! One request at a time goes over a connection (HTTP/1.1), so that a reason phrase arrives, and so that what
 //! changes something can have connections on which nothing leaves unless it may.
 
+mod google;
 mod grant;
 mod request;
 #[cfg(test)]
@@ -32,11 +33,15 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::connecting::{self, Bounded, Broken, find};
 pub use crate::timeouts::Timeouts;
+use crate::{
+    connecting::{self, Bounded, Broken, find},
+    credentials::Secrets,
+};
+use google::Google;
+pub use google::GoogleCredentials;
 pub use grant::{
-    BasicCredentials, ClientCertificate, Credentials, Endpoint, HeaderCredentials, HttpGrant, Material,
-    ReadOnly,
+    BasicCredentials, ClientCertificate, Credentials, Endpoint, HeaderCredentials, HttpGrant, ReadOnly,
 };
 use trust::Trust;
 
@@ -49,6 +54,7 @@ pub struct HttpCapability {
     entry: EntryName,
     agent: HeaderValue,
     servers: BTreeMap<String, Server>,
+    secrets: Option<Arc<dyn Secrets>>,
     writes: Arc<dyn Writes>,
     request_bytes: usize,
     response_bytes: usize,
@@ -62,6 +68,7 @@ struct Server {
     shown: String,
     turns: Semaphore,
     live: Mutex<Option<(Trust, Clients)>>,
+    google: Google,
 }
 
 type HttpClient = Client<Bounded<HttpsConnector<connecting::Plain>>, Full<Bytes>>;
@@ -88,12 +95,16 @@ impl HttpCapability {
             let Ok(base) = endpoint.base() else { continue };
             let shown = base.authority().map(ToString::to_string).unwrap_or_default();
             let turns = Semaphore::new(endpoint.connections);
-            servers.insert(name, Server { endpoint, base, shown, turns, live: Mutex::new(None) });
+            servers.insert(
+                name,
+                Server { endpoint, base, shown, turns, live: Mutex::new(None), google: Google::default() },
+            );
         }
         Ok(Self {
             entry: entry.clone(),
             agent,
             servers,
+            secrets: None,
             writes: Arc::new(Always),
             request_bytes: 8 * MIB,
             response_bytes: 8 * MIB,
@@ -104,6 +115,12 @@ impl HttpCapability {
     #[must_use]
     pub fn with_limits(self, request_bytes: usize, response_bytes: usize) -> Self {
         Self { request_bytes, response_bytes, ..self }
+    }
+
+    /// What `secretRef` is read by. Before the first call.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Option<Arc<dyn Secrets>>) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Nothing leaves that would change something, unless it may. Before the first call.
@@ -164,10 +181,14 @@ impl HttpCapability {
 }
 
 impl Server {
-    /// Made anew when what stands in a file behind them has changed.
-    async fn clients(&self, writes: &Arc<dyn Writes>) -> Result<Clients, HttpFailure> {
+    /// Made anew when what stands behind them has changed.
+    async fn clients(
+        &self,
+        secrets: Option<&dyn Secrets>,
+        writes: &Arc<dyn Writes>,
+    ) -> Result<Clients, HttpFailure> {
         let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
-        let trust = Trust::read(&self.endpoint).await.map_err(credentials)?;
+        let trust = Trust::read(&self.endpoint, secrets).await.map_err(credentials)?;
         let mut live = self.live.lock().await;
         if let Some((kept, clients)) = live.as_ref()
             && *kept == trust
@@ -192,33 +213,36 @@ impl Server {
     }
 
     /// Adds what says who asks.
-    async fn sign(&self, request: &mut Request<Bytes>) -> Result<(), HttpFailure> {
-        let (name, value) = match &self.endpoint.credentials {
+    async fn sign(
+        &self,
+        request: &mut Request<Bytes>,
+        secrets: Option<&dyn Secrets>,
+    ) -> Result<(), HttpFailure> {
+        let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
+        let (name, value, place) = match &self.endpoint.credentials {
             None => return Ok(()),
+            Some(Credentials::Google(google)) => {
+                let added = self.google.headers(google, secrets).await;
+                let named =
+                    |no: HttpFailure| failure(no.kind, format!("{}: {}", self.shown, no.message), false);
+                request.headers_mut().extend(added.map_err(named)?);
+                return Ok(());
+            }
             Some(Credentials::Header(header)) => {
-                let secret = trust::secret(&header.secret).await;
-                let value = secret.map(|secret| {
-                    let format = header.format.replace(grant::PRINCIPAL, &header.principal);
-                    format.replace(grant::SECRET, &secret)
-                });
-                (
-                    HeaderName::from_bytes(header.name.as_bytes()).ok(),
-                    value.map(|value| (value, &header.secret)),
-                )
+                let secret = trust::secret(&header.secret, secrets).await.map_err(credentials)?;
+                let format = header.format.replace(grant::PRINCIPAL, &header.principal);
+                let name = HeaderName::from_bytes(header.name.as_bytes()).ok();
+                (name, format.replace(grant::SECRET, &secret), &header.secret)
             }
             Some(Credentials::Basic(basic)) => {
-                let password = trust::secret(&basic.password).await;
-                let value = password.map(|password| {
-                    format!("Basic {}", STANDARD.encode(format!("{}:{password}", basic.username)))
-                });
-                (Some(header::AUTHORIZATION), value.map(|value| (value, &basic.password)))
+                let password = trust::secret(&basic.password, secrets).await.map_err(credentials)?;
+                let value = STANDARD.encode(format!("{}:{password}", basic.username));
+                (Some(header::AUTHORIZATION), format!("Basic {value}"), &basic.password)
             }
         };
-        let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
-        let (value, material) = value.map_err(credentials)?;
         let unusable = || {
-            let file = material.file.display();
-            credentials(format!("what {file} holds can't be sent; does it have a line break inside?"))
+            let place = place.place();
+            credentials(format!("what {place} holds can't be sent; does it have a line break inside?"))
         };
         let mut value = HeaderValue::from_str(&value).map_err(|_| unusable())?;
         value.set_sensitive(true);
@@ -284,10 +308,11 @@ impl Http for HttpCapability {
             let message = format!("{}: {what} within {} ms", server.shown, budget.as_millis());
             failure(Kind::Timeout, message, sent)
         };
+        let secrets = self.secrets.as_deref();
         let prepared = async {
             let turn = server.turns.acquire().await;
-            let clients = server.clients(&self.writes).await?;
-            server.sign(&mut made).await?;
+            let clients = server.clients(secrets, &self.writes).await?;
+            server.sign(&mut made, secrets).await?;
             Ok((turn, clients))
         };
         let (turn, clients) =
@@ -300,9 +325,10 @@ impl Http for HttpCapability {
     async fn info(&self, endpoint: &str) -> Result<Value, HttpFailure> {
         let server = self.server(endpoint)?;
         let principal = match &server.endpoint.credentials {
-            Some(Credentials::Header(header)) => header.principal.as_str(),
-            Some(Credentials::Basic(basic)) => basic.username.as_str(),
-            None => "",
+            Some(Credentials::Header(header)) => header.principal.clone(),
+            Some(Credentials::Basic(basic)) => basic.username.clone(),
+            Some(Credentials::Google(google)) => Google::principal(google, self.secrets.as_deref()).await?,
+            None => String::new(),
         };
         Ok(json!({ "server": server.shown, "principal": principal }))
     }

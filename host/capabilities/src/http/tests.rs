@@ -1,5 +1,8 @@
 //! At real sockets: a server that does whatever is wrong with one.
 
+mod google;
+mod trust;
+
 use std::{
     future::Future,
     net::SocketAddr,
@@ -11,14 +14,11 @@ use std::{
 };
 
 use egress_runtime::capability::Withheld;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
-use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
@@ -254,50 +254,6 @@ async fn basic_credentials_go_as_http_has_them() {
     capability(granted).send(&asking("GET")).await.unwrap();
     let asked = asked.lock().unwrap().join("");
     assert!(asked.contains("authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"), "{asked}");
-}
-
-/// A TLS server with a new certificate, in PEM.
-async fn secure() -> (SocketAddr, String) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let config =
-        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key);
-    let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
-    let at = listen(move |stream| {
-        let acceptor = acceptor.clone();
-        async move {
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            head(&mut stream).await;
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecure").await;
-            let _ = stream.shutdown().await;
-        }
-    });
-    (at.await, cert.pem())
-}
-
-#[tokio::test]
-async fn only_who_the_ca_signed_is_trusted_and_another_ca_takes_effect_at_once() {
-    let (server, pem) = secure().await;
-    let (_, another) = secure().await;
-    let ca = Secret::new(&another);
-    let mut granted = endpoint(&format!("https://localhost:{}", server.port()));
-    granted["ca"] = json!({ "file": ca.path() });
-    let http = capability(granted);
-    let failure = fails(&http).await;
-    assert_eq!((failure.kind, failure.sent), (Kind::Tls, false), "{}", failure.message);
-    ca.becomes(&pem);
-    assert_eq!(http.send(&asking("GET")).await.unwrap().body, b"secure");
-    ca.becomes(&another);
-    assert_eq!(fails(&http).await.kind, Kind::Tls, "no connection that was trusted before is used");
-    ca.becomes("rubbish");
-    let failure = fails(&http).await;
-    assert_eq!(failure.kind, Kind::Credentials);
-    assert!(failure.message.contains("holds no certificates in PEM"), "{}", failure.message);
-    let mut by_address = endpoint(&format!("https://127.0.0.1:{}", server.port()));
-    ca.becomes(&pem);
-    by_address["ca"] = json!({ "file": ca.path() });
-    assert_eq!(fails(&capability(by_address)).await.kind, Kind::Tls, "its name counts, too");
 }
 
 #[tokio::test]
