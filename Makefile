@@ -44,6 +44,10 @@ lab: ## As root: what a cluster with a real node needs: Debian packages, Kuberne
 build: ## Build epo, the operator's one binary.
 	$(CARGO) build --locked --package epo
 
+.PHONY: image
+image: ## Build the operator's container image into target/image.tar, as an OCI archive; no Docker is needed.
+	@hack/image.sh
+
 .PHONY: providers
 providers: $(PROVIDERS:%=target/providers/%.wasm) ## Build every provider into target/providers/NAME.wasm.
 

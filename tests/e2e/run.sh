@@ -17,6 +17,9 @@ say "building the operator and the tests"
 # Of the whole workspace, like make test: with other packages chosen, dependencies get other features, and
 # wasmtime is built anew. The tests of the command line bring epo itself.
 cargo test --locked --workspace --lib --test e2e --test epo --test agreement --no-run
+# As people deploy it, with what was built for the tests.
+EPO=${CARGO_TARGET_DIR:-target}/debug/epo hack/image.sh "$RUN/epo.tar"
+ctr -a "$CONTAINERD" -n k8s.io images import "$RUN/epo.tar" >/dev/null
 if [ $# = 0 ]; then
   # What crates try of their own on an API server, while no operator runs there.
   KUBECONFIG=$ADMIN cargo test --locked --workspace --lib -- --ignored tests::real

@@ -15,6 +15,8 @@ mod collect;
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
+mod deployed;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod health;
