@@ -35,10 +35,13 @@ down: ## End everything that make run started.
 	@hack/run.sh down
 
 .PHONY: lab
-lab: ## As root: what a cluster with a real node needs: Debian packages, Kubernetes from Go modules, images.
+lab: ## As root: what a cluster with a real node and libvirt hosts need: Debian packages, Kubernetes from Go modules, images.
 	@tests/labs/k8s/install.sh
 	@tests/labs/k8s/build.sh
 	@tests/labs/k8s/image.sh
+	@tests/labs/libvirt/install.sh
+	@tests/labs/libvirt/root.sh
+	@tests/labs/libvirt/tiny.sh
 
 .PHONY: build
 build: ## Build epo, the operator's one binary.
@@ -72,14 +75,16 @@ e2e: ## As root: run the tests on a real cluster with a real node; the cluster s
 	@tests/e2e/run.sh
 
 .PHONY: libvirt
-libvirt: ## As root: run the tests of the libvirt client and of what is lent by it on real hosts, made for them.
+libvirt: ## As root: run the tests of the libvirt client, of what is lent by it and of its providers on real hosts, made for them.
 	@host/libvirt-rpc/tests/real/run.sh
 	@host/capabilities/tests/hypervisor/run.sh
+	@tests/conformance/tests/machines/run.sh
 
 .PHONY: soak
-soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, random bytes.
+soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, 50 machines, random bytes.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills leadership
 	@EPO_SOAK=1 tests/e2e/run.sh --nocapture conformance
+	@EPO_SOAK=1 tests/conformance/tests/machines/run.sh
 	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
 	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture
 

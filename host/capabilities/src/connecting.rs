@@ -18,11 +18,11 @@ use hyper_util::client::legacy::connect::{
 };
 use tower::Service;
 
-use crate::proven;
+use crate::guarded;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 /// What TLS is spoken over.
-pub(crate) type Plain = proven::Connector<HttpConnector<Resolver>>;
+pub(crate) type Plain = guarded::Connector<HttpConnector<Resolver>>;
 
 /// On which nothing leaves unless it may.
 pub(crate) fn plain(writes: Arc<dyn Writes>) -> Plain {
@@ -30,7 +30,7 @@ pub(crate) fn plain(writes: Arc<dyn Writes>) -> Plain {
     http.enforce_http(false);
     http.set_nodelay(true);
     http.set_keepalive(Some(Duration::from_secs(30)));
-    proven::Connector { inner: http, writes }
+    guarded::Connector { inner: http, writes }
 }
 
 /// Why a request has no answer.

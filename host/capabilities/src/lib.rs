@@ -16,7 +16,6 @@ mod guarded;
 pub mod http;
 pub mod kubernetes;
 pub mod libvirt;
-mod proven;
 mod timeouts;
 pub mod transfer;
 

@@ -21,7 +21,7 @@ use crate::{
     image::{self, Base, Said},
     machine::{self, Found, Machine},
     mark, seed,
-    site::Site,
+    site::{POOL_RUNNING, Site},
 };
 
 /// After so long in one call, the rest waits for the next.
@@ -35,8 +35,6 @@ const LARGEST_SEED: usize = 4 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
 /// virDomainPausedReason: it is about to run.
 const STARTING_UP: i32 = 11;
-/// virStoragePoolState.
-const POOL_RUNNING: i32 = 2;
 
 /// What is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,12 +168,12 @@ pub fn create<H: Host>(
         at: &at,
         placed: &placed,
         user_data,
-        pool,
+        pool: pool.clone(),
         progress,
         domain,
         ways,
     };
-    making.go(began).map_err(|error| match error.class {
+    making.go(began).map_err(|error| site.of_the_pool(&pool, error)).map_err(|error| match error.class {
         // What was looked up before may not be so any more.
         ErrorClass::Transient if error.reason == "vanished" || error.reason == reason::BACKEND => {
             error.forget_progress()
@@ -347,9 +345,9 @@ impl<H: Host> Making<'_, '_, H> {
                     Next::Stage(Stage::Room)
                 }
                 None => {
-                    // A marker without its base says nothing.
+                    // A marker without its base says nothing, nor does the transfer that filled one.
                     self.base().remove()?;
-                    Next::Stage(Stage::Ask)
+                    Next::Stage(Stage::FetchRoom)
                 }
             },
             Stage::Room => {
@@ -405,13 +403,7 @@ impl<H: Host> Making<'_, '_, H> {
         let pool = &self.pool;
         let info = self.site.call(|| format!("look how full the pool {pool} is"), |c| c.pool_info(pool))?;
         if info.state != POOL_RUNNING {
-            return Err(Error::permanent(
-                "pool-not-active",
-                format!(
-                    "host {}: the pool {pool} is not active (state {}); start it there (virsh pool-start {pool})",
-                    self.at.host, info.state
-                ),
-            ));
+            return Err(self.site.inactive(pool, info.state));
         }
         let needed = self.config.disk_bytes.saturating_add(SMALL_BYTES).saturating_add(more);
         if info.available < needed {

@@ -102,7 +102,8 @@ fn machine_at<H: Host>(
                 // Where there is no pool, nothing is left in it.
                 Err(failure) if failure.is(code::NO_STORAGE_VOL) || failure.is(code::NO_STORAGE_POOL) => {}
                 Err(failure) => {
-                    return Err(site.asked(format!("delete the volume {volume}")).error(&failure));
+                    let error = site.asked(format!("delete the volume {volume}")).error(&failure);
+                    return Err(site.of_the_pool(&pool, error));
                 }
             }
             if let Some(later) = next(then) {

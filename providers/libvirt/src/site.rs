@@ -8,6 +8,9 @@ use provider_sdk::{
 
 use crate::{config::HostConfig, failure::Asked};
 
+/// virStoragePoolState.
+pub const POOL_RUNNING: i32 = 2;
+
 /// See the module.
 pub struct Site<'h, H> {
     host: &'h H,
@@ -50,6 +53,28 @@ impl<'h, H: Libvirt> Site<'h, H> {
         call: impl FnOnce(&dyn Connection) -> Result<T, Failure>,
     ) -> Result<T, Error> {
         call(&*self.connection).map_err(|failure| self.asked(what()).error(&failure))
+    }
+
+    /// What "not now" of something in a pool means: of one that is not active nothing else is said.
+    pub fn of_the_pool(&self, pool: &str, error: Error) -> Error {
+        if error.reason != reason::BUSY {
+            return error;
+        }
+        match self.connection.pool_info(pool) {
+            Ok(info) if info.state != POOL_RUNNING => self.inactive(pool, info.state),
+            _ => error,
+        }
+    }
+
+    /// The pool does not run.
+    pub fn inactive(&self, pool: &str, state: i32) -> Error {
+        Error::permanent(
+            "pool-not-active",
+            format!(
+                "host {}: the pool {pool} is not active (state {state}); start it there (virsh pool-start {pool})",
+                self.config.name
+            ),
+        )
     }
 
     /// The pool that volumes stand in.

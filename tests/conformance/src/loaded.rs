@@ -80,8 +80,9 @@ impl Bench<'_> {
     fn slot(&self, subject: &Subject) -> (Slot, Candidate) {
         let watch = Watch::new("-", Journal::default(), Plan::default(), Arc::clone(&self.world.clock));
         watch.silence(true);
-        let slot = Slot::new(self.runtime.clone(), subject.entry.clone(), Installation::new(OURS));
-        let candidate = subject.candidate((self.world.lend)(&watch));
+        let installation = Installation::new(OURS);
+        let candidate = subject.candidate((self.world.lend)(&watch, &installation));
+        let slot = Slot::new(self.runtime.clone(), subject.entry.clone(), installation);
         (slot, candidate)
     }
 

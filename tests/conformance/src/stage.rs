@@ -125,8 +125,9 @@ impl Stage {
     pub async fn host_of(&self, name: &str, subject: &Subject, installation: &str) -> Go<Host> {
         let Inner { runtime, world, journal, plan, .. } = &*self.inner;
         let watch = Watch::new(name, journal.clone(), plan.clone(), Arc::clone(&world.clock));
-        let slot = Slot::new(runtime.clone(), subject.entry.clone(), Installation::new(installation));
-        let candidate = subject.candidate((world.lend)(&watch));
+        let installation = Installation::new(installation);
+        let candidate = subject.candidate((world.lend)(&watch, &installation));
+        let slot = Slot::new(runtime.clone(), subject.entry.clone(), installation);
         watch.silence(true);
         // Not through `check`: what it does there is for the promises to find.
         let loaded = slot.configured(candidate).await;
@@ -140,9 +141,11 @@ impl Stage {
         let Inner { runtime, world, journal, plan, subject } = &*self.inner;
         let watch = Watch::new("-", journal.clone(), plan.clone(), Arc::clone(&world.clock));
         watch.silence(true);
-        let slot = Slot::new(runtime.clone(), subject.entry.clone(), Installation::new(OURS));
+        let installation = Installation::new(OURS);
         let subject = Subject { config, ..subject.clone() };
-        match slot.configured(subject.candidate((world.lend)(&watch))).await {
+        let candidate = subject.candidate((world.lend)(&watch, &installation));
+        let slot = Slot::new(runtime.clone(), subject.entry, installation);
+        match slot.configured(candidate).await {
             Ok(revision) => Ok(Ok(revision.places().to_vec())),
             Err(refusal) if !refusal.faults.is_empty() => Ok(Err(refusal.faults)),
             Err(refusal) => Err(Halt::Failed(refusal.to_string())),

@@ -73,7 +73,7 @@ struct Server {
 
 type HttpClient = Client<Bounded<HttpsConnector<connecting::Plain>>, Full<Bytes>>;
 
-/// Requests that change something have connections of their own; see [`crate::proven`].
+/// Requests that change something have connections of their own; see [`crate::guarded`].
 #[derive(Clone)]
 struct Clients {
     reads: HttpClient,

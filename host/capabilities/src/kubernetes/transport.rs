@@ -87,7 +87,7 @@ fn http_client(
         .build(connector))
 }
 
-/// Requests that change something have connections of their own; see [`crate::proven`].
+/// Requests that change something have connections of their own; see [`crate::guarded`].
 #[derive(Clone)]
 struct Split {
     reads: HttpClient<Connector, Body>,

@@ -1,13 +1,18 @@
 //! A volume that is being filled by the host itself: over a connection of its own, which no call of a guest shares.
+//!
+//! Bytes never find the pool full: their room is taken before they are sent. A stream that finds none is the end of some
+//! libvirtds, which spin from then on and answer nobody (11.3.0).
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use egress_runtime::capability::LibvirtFailure;
-use libvirt_remote::{self as rpc, ErrorCode, StoragePool, StorageVol, StorageVolCreateFlags, Upload};
+use libvirt_remote::{
+    self as rpc, ErrorCode, StoragePool, StorageVol, StorageVolCreateFlags, StorageVolResizeFlags, Upload,
+};
 
 use super::{
     dial::Line,
@@ -27,8 +32,23 @@ pub(crate) struct Begun {
     host: Arc<Host>,
     line: Line,
     pool: StoragePool,
-    upload: Upload,
+    volume: StorageVol,
+    way: Way,
 }
+
+/// How its bytes get there.
+enum Way {
+    /// Its length is known, and all of it has its room.
+    Whole(Upload),
+    /// Piece by piece, each of which gets its room first. The beginning is written last: by that libvirt tells a format,
+    /// and what has one is another thing to resize.
+    Pieces { beginning: Option<Bytes>, held: BytesMut, at: u64 },
+}
+
+/// What is held in memory of an image whose length nobody tells.
+const PIECE: usize = 4 << 20;
+/// ENOSPC.
+const NO_SPACE: i32 = 28;
 
 type Answer<T> = Result<T, LibvirtFailure>;
 
@@ -52,7 +72,7 @@ impl Host {
         self.ask(line.libvirt.storage_pool_refresh(&pool)).await?;
         match self.ask(line.libvirt.storage_vol_lookup_by_name(&pool, name)).await {
             Ok(_) => Ok(None),
-            Err(failure) if failure.code == ErrorCode::NO_STORAGE_VOL.0 => {
+            Err(failure) if is_gone(&failure) => {
                 Ok(Some(Filling { host: Arc::clone(self), line, pool, name: name.to_owned() }))
             }
             Err(failure) => Err(failure),
@@ -63,49 +83,113 @@ impl Host {
     pub(crate) async fn remove(&self, pool: &str, name: &str) -> Answer<()> {
         self.may_fill(pool, name)?;
         let line = self.pooled(Purpose::Change).await?;
-        let gone = |failure: &LibvirtFailure| failure.code == ErrorCode::NO_STORAGE_VOL.0;
-        let pool = self.ask(line.libvirt.storage_pool_lookup_by_name(pool)).await?;
-        let volume: StorageVol = match self.ask(line.libvirt.storage_vol_lookup_by_name(&pool, name)).await {
-            Err(failure) if gone(&failure) => return Ok(()),
-            found => found?,
-        };
+        let Some(volume) = self.volume(&line, pool, name).await? else { return Ok(()) };
         match self.ask(line.libvirt.storage_vol_delete(&volume)).await {
-            Err(failure) if gone(&failure) => Ok(()),
+            Err(failure) if is_gone(&failure) => Ok(()),
             deleted => deleted,
         }
     }
+
+    /// Whether there is such a volume.
+    pub(crate) async fn holds(&self, pool: &str, name: &str) -> Answer<bool> {
+        let line = self.pooled(Purpose::Read).await?;
+        Ok(self.volume(&line, pool, name).await?.is_some())
+    }
+
+    async fn volume(&self, line: &Line, pool: &str, name: &str) -> Answer<Option<StorageVol>> {
+        let pool = self.ask(line.libvirt.storage_pool_lookup_by_name(pool)).await?;
+        match self.ask(line.libvirt.storage_vol_lookup_by_name(&pool, name)).await {
+            Err(failure) if is_gone(&failure) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
+fn is_gone(failure: &LibvirtFailure) -> bool {
+    failure.code == ErrorCode::NO_STORAGE_VOL.0
 }
 
 impl Filling {
     /// Says whether the volume may have been made by this. As raw whatever it holds: the pool's refresh finds out what came.
     pub(crate) async fn begin(self, bytes: Option<u64>, made: &AtomicBool) -> Answer<Begun> {
         let Self { host, line, pool, name } = self;
-        // A file grows with what is written; only its beginning is made.
-        let (capacity, unit) = (bytes.unwrap_or(1), "bytes");
+        let room = bytes.unwrap_or(0);
         let document = format!(
-            "<volume><name>{name}</name><capacity unit='{unit}'>{capacity}</capacity><allocation>0</allocation>\
-             <target><format type='raw'/></target></volume>"
+            "<volume><name>{name}</name><capacity unit='bytes'>{room}</capacity><allocation unit='bytes'>{room}\
+             </allocation><target><format type='raw'/></target></volume>"
         );
         let creating = line.libvirt.storage_vol_create_xml(&pool, &document, StorageVolCreateFlags::NONE);
-        let created = host.ask(creating).await;
+        // Some file systems are slow to give room.
+        let created = host.within(host.grant.timeouts.upload_ms, creating).await;
         // One that somebody else made in between is not ours to remove.
         made.store(created.as_ref().map_or_else(|failure| failure.sent, |_| true), Ordering::SeqCst);
         let volume = created?;
-        let upload = host.ask(line.libvirt.storage_vol_upload(&volume, 0, bytes)).await?;
-        Ok(Begun { host, line, pool, upload })
+        let way = match bytes {
+            Some(_) => Way::Whole(host.ask(line.libvirt.storage_vol_upload(&volume, 0, bytes)).await?),
+            None => Way::Pieces { beginning: None, held: BytesMut::new(), at: 0 },
+        };
+        Ok(Begun { host, line, pool, volume, way })
     }
 }
 
 impl Begun {
     pub(crate) async fn write(&mut self, data: Bytes) -> Answer<()> {
         let ms = self.host.grant.timeouts.upload_ms;
-        self.host.within(ms, self.upload.write_bytes(data)).await
+        match &mut self.way {
+            Way::Whole(upload) => return self.host.within(ms, upload.write_bytes(data)).await,
+            Way::Pieces { held, .. } => held.extend_from_slice(&data),
+        }
+        self.send(PIECE).await
+    }
+
+    /// What is held, if it is so much.
+    async fn send(&mut self, least: usize) -> Answer<()> {
+        let Self { host, line, volume, way, .. } = self;
+        let Way::Pieces { beginning, held, at } = way else { return Ok(()) };
+        if held.len() < least.max(1) {
+            return Ok(());
+        }
+        let (from, piece) = (*at, held.split().freeze());
+        *at = from.saturating_add(piece.len() as u64);
+        let growing = line.libvirt.storage_vol_resize(volume, *at, StorageVolResizeFlags::ALLOCATE);
+        host.within(host.grant.timeouts.upload_ms, growing).await.map_err(of_growing)?;
+        if beginning.is_none() {
+            *beginning = Some(piece);
+            return Ok(());
+        }
+        self.put(from, piece).await
+    }
+
+    async fn put(&self, at: u64, piece: Bytes) -> Answer<()> {
+        let sent = async {
+            let length = Some(piece.len() as u64);
+            let mut upload = self.line.libvirt.storage_vol_upload(&self.volume, at, length).await?;
+            upload.write_bytes(piece).await?;
+            upload.finish().await
+        };
+        self.host.within(self.host.grant.timeouts.upload_ms, sent).await.map(|_| ())
     }
 
     /// Once this is answered, all of it is there.
-    pub(crate) async fn finish(self) -> Answer<()> {
-        let Self { host, line, pool, upload } = self;
-        host.within(host.grant.timeouts.upload_ms, upload.finish()).await?;
+    pub(crate) async fn finish(mut self) -> Answer<()> {
+        self.send(0).await?;
+        if let Way::Pieces { beginning, .. } = &mut self.way
+            && let Some(beginning) = beginning.take()
+        {
+            self.put(0, beginning).await?;
+        }
+        let Self { host, line, pool, way, .. } = self;
+        if let Way::Whole(upload) = way {
+            host.within(host.grant.timeouts.upload_ms, upload.finish()).await?;
+        }
         host.ask(line.libvirt.storage_pool_refresh(&pool)).await
+    }
+}
+
+/// libvirt looks itself whether a pool has the room, and has no code for that it has not.
+fn of_growing(failure: LibvirtFailure) -> LibvirtFailure {
+    match failure.code == ErrorCode::OPERATION_FAILED.0 {
+        true => LibvirtFailure { code: ErrorCode::SYSTEM_ERROR.0, errno: NO_SPACE, ..failure },
+        false => failure,
     }
 }

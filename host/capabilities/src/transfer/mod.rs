@@ -80,6 +80,26 @@ impl TransferCapability {
         }
     }
 
+    /// Whether nothing is under way.
+    pub fn is_at_rest(&self) -> bool {
+        !locked(&self.transfers).values().any(|running| matches!(*locked(&running.state), State::Begun(_)))
+    }
+
+    /// One that is done counts for as long as its volume stands there.
+    async fn forget_gone(&self, key: &Key, host: &Host) -> Result<(), TransferFailure> {
+        let known = locked(&self.transfers).get(key).map(|running| Arc::clone(&running.state));
+        let is_done = |state: &Mutex<State>| matches!(*locked(state), State::Done(..));
+        let Some(done) = known.filter(|state| is_done(state)) else { return Ok(()) };
+        let (_, pool, volume) = key;
+        if !host.holds(pool, volume).await.map_err(failure::of_libvirt)? {
+            let mut transfers = locked(&self.transfers);
+            if transfers.get(key).is_some_and(|running| Arc::ptr_eq(&running.state, &done)) {
+                transfers.remove(key);
+            }
+        }
+        Ok(())
+    }
+
     fn place(&self, host: &str, pool: &str, volume: &str) -> Result<&Arc<Host>, TransferFailure> {
         let host = self.libvirt.host(host).map_err(failure::of_libvirt)?;
         host.may_fill(pool, volume).map_err(failure::of_libvirt)?;
@@ -117,6 +137,7 @@ impl Transfer for TransferCapability {
             return Err(failure::plain(Kind::Denied, message));
         }
         let key = (fill.host.clone(), fill.pool.clone(), fill.volume.clone());
+        self.forget_gone(&key, host).await?;
         let mut transfers = locked(&self.transfers);
         forget_old(&mut transfers);
         if let Some(running) = transfers.get(&key) {

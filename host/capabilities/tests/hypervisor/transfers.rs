@@ -160,6 +160,17 @@ async fn one_transfer_fills_a_volume_whoever_asks_and_what_stands_there_stays() 
 
 #[tokio::test]
 #[ignore = "needs a host"]
+async fn an_image_whose_volume_somebody_removed_is_fetched_anew() {
+    let tried = Tried::raw().await;
+    for asked in 1..3 {
+        // It leaves no volume, and the transfer is still told as done.
+        tried.arrives(&tried.fill("whole")).await;
+        assert_eq!(tried.images.asked("whole"), asked);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a host"]
 async fn a_qcow2_is_one_in_the_pool_afterwards() {
     let image = fs::read(variable("HYPERVISOR_GUEST")).unwrap();
     let tried = Tried::new(image, json!({ "inside": ["127.0.0.0/8"] })).await;

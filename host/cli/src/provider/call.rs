@@ -166,8 +166,8 @@ impl CallCommand {
             ..Beside::default()
         };
         let watch = Watch::with("-", live.journal(), behind.clock(), beside);
-        let candidate = subject.candidate(behind.lend(&watch))?;
         let installation = self.whom.installation();
+        let candidate = subject.candidate(behind.lend(&watch, &installation))?;
         let entry = subject.entry.clone();
         let opened = Session::open(runtime, entry, installation.clone(), candidate, watch).await;
         let session = opened.map_err(|refusal| self.refused(&subject, refusal))?;

@@ -57,7 +57,7 @@ impl Lives {
         let behind = Behind::simulated(subject, seed).await?;
         let (clock, installation) = (behind.clock(), Installation::new("life"));
         let watch = Watch::with("-", Journal::default(), Arc::clone(&clock), Beside::default());
-        let candidate = subject.candidate(behind.lend(&watch))?;
+        let candidate = subject.candidate(behind.lend(&watch, &installation))?;
         let candidate = Candidate { limits: patient(&candidate.limits), ..candidate };
         let opened =
             Session::open(runtime, subject.entry.clone(), installation.clone(), candidate, watch).await;

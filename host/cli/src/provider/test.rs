@@ -130,7 +130,7 @@ impl Test {
         let kind: Arc<dyn Kind> = match self.backend {
             Backend::Sim => kind::simulated(&subject.module, &subject.settings.config, &subject.grants()?)
                 .map_err(|error| Failure::Setup(error.to_string()))?,
-            Backend::Real => Arc::new(setup::block_on(real::kind(&subject, &self.namespaces, &self.home))?),
+            Backend::Real => setup::block_on(real::kind(&subject, &self.namespaces, &self.home))?,
         };
         let few = (self.backend == Backend::Real).then_some(REAL_POINTS);
         let settings = Settings {

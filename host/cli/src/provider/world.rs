@@ -53,9 +53,9 @@ impl Behind {
     }
 
     /// What it lends, under the eyes of a watch.
-    pub fn lend(&self, watch: &Watch) -> Lent {
+    pub fn lend(&self, watch: &Watch, installation: &Installation) -> Lent {
         match self {
-            Self::Simulated(world) => (world.lend)(watch),
+            Self::Simulated(world) => (world.lend)(watch, installation),
             Self::Real(lent, clock) => {
                 let Lent { http, kubernetes, libvirt, transfer, clock: _ } = lent.clone();
                 Lent {

@@ -13,6 +13,6 @@ lab=${LAB_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/egress-proxies-operator/lab}
 export LIBVIRT_REMOTE_SOCKET=$lab/run/libvirt-rpc/libvirt-sock
 export LIBVIRT_REMOTE_GUEST=$lab/libvirt/tiny.qcow2 LIBVIRT_REMOTE_BRIDGE=br0
 export LIBVIRT_REMOTE_SERVICE="$PWD/$labs/within.sh rpc /lab/service"
-run() { cargo test --locked --package libvirt-remote --test real -- --ignored "$@"; }
+run() { cargo test --locked --workspace --test real -- --ignored "$@"; }
 run --skip faults
 run --test-threads 1 faults

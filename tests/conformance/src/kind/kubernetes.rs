@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use egress_capabilities::{Granted, KubernetesGrant};
-use egress_contract::EntryName;
+use egress_contract::{EntryName, Installation};
 use egress_runtime::{
     Lent,
     capability::{Clock, Kubernetes, Resource},
@@ -157,7 +157,7 @@ impl SimulatedKubernetes {
         };
         let clock: Arc<dyn Clock> = Arc::new(backend.clock().clone());
         let time = Arc::clone(&clock);
-        let lend = move |watch: &Watch| Lent {
+        let lend = move |watch: &Watch, _: &Installation| Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
             clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
             ..Lent::default()

@@ -1,11 +1,14 @@
-//! libvirt, simulated: hosts of the names that the entry, or else the config, could mean.
+//! libvirt: simulated, with hosts of the names that the entry, or else the config, could mean; and real hosts.
 
+mod document;
+mod real;
 mod seed;
 mod simulated;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
+use egress_contract::Installation;
 use egress_runtime::{
     Lent,
     capability::{Clock, Libvirt, Transfer},
@@ -20,7 +23,13 @@ use serde_json::Value;
 
 use super::{Kind, OPERATORS_LONGEST_REST, World};
 use crate::halt::Go;
+pub use real::{Administrator, Nobody, RealLibvirt};
 use simulated::Simulated;
+
+const DOMAIN: &str = "domain";
+const VOLUME: &str = "volume";
+/// What several instances share.
+const SHARED: &str = "proxy-base-";
 
 /// Where Proxies live.
 const NAMESPACES: [&str; 2] = ["team-a", "team-b"];
@@ -122,7 +131,7 @@ impl Kind for SimulatedLibvirt {
 fn around(backend: Arc<Simulated>) -> World {
     let clock: Arc<dyn Clock> = Arc::new(backend.clock().clone());
     let (hosts, time) = (backend.hosts().clone(), Arc::clone(&clock));
-    let lend = move |watch: &Watch| {
+    let lend = move |watch: &Watch, _: &Installation| {
         let libvirt: Arc<dyn Libvirt> = Arc::new(hosts.clone());
         // Of each process its own: what another one fills is not known to it.
         let transfer: Arc<dyn Transfer> = Arc::new(Transfers::new(hosts.clone()));

@@ -9,6 +9,7 @@ pub mod libvirt;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use egress_contract::Installation;
 use egress_runtime::{Lent, Module, capability::Clock, inspect};
 use egress_sim::{
     backend::{Backend, Unable},
@@ -45,8 +46,8 @@ pub struct World {
 /// Makes a world that is now as another one is.
 pub type Fork = Arc<dyn Fn() -> World + Send + Sync>;
 
-/// Makes what a host lends out of the host's watch.
-pub type Lend = Arc<dyn Fn(&Watch) -> Lent + Send + Sync>;
+/// Makes what a host of an installation lends out of the host's watch.
+pub type Lend = Arc<dyn Fn(&Watch, &Installation) -> Lent + Send + Sync>;
 
 /// A kind of backend.
 #[async_trait]

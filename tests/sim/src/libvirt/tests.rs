@@ -244,6 +244,9 @@ async fn an_image_arrives_as_the_clock_says_and_is_known_to_its_process_alone() 
     let whole = transfers.ensure(&fill).await.unwrap();
     assert_eq!(whole.sha256, Some(Served::by_default(&fill.url).sha256));
     assert!(connection.volume_xml("default", "base").await.is_ok());
+    // What was filled and is gone is filled anew.
+    assert!(hosts.remove_volume("hv1", "base"));
+    assert_eq!(transfers.ensure(&fill).await.unwrap().sha256, None);
     // With another digest than was asked for, nothing stays.
     let wrong = Fill { volume: "wrong".to_owned(), sha256: Some("0".repeat(64)), ..fill };
     transfers.ensure(&wrong).await.unwrap();

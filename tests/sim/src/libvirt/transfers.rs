@@ -39,6 +39,17 @@ impl Transfers {
         Self { hosts, known: Arc::default() }
     }
 
+    /// One that is done counts for as long as its volume stands there.
+    fn forget_gone(&self, key: &Key) {
+        let (host, pool, volume) = key;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let world = self.hosts.lock();
+        let pool = world.hosts.get(host).and_then(|host| host.pools.get(pool));
+        if !pool.is_some_and(|pool| pool.volumes.contains_key(volume)) {
+            known.retain(|known, running| known != key || running.done.is_none());
+        }
+    }
+
     /// How far one is; a failed one is told once.
     fn look(&self, key: &Key) -> Result<Option<Progress>, TransferFailure> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,6 +123,7 @@ impl Transfer for Transfers {
 
     async fn ensure(&self, fill: &Fill) -> Result<Progress, TransferFailure> {
         let key = (fill.host.clone(), fill.pool.clone(), fill.volume.clone());
+        self.forget_gone(&key);
         if let Some(progress) = self.look(&key)? {
             return Ok(progress);
         }

@@ -1,11 +1,11 @@
 //! libvirt, watched.
 //!
 //! The first connection of a host's process to a hypervisor is a call; from then on the pooled one is there, and
-//! whoever opens it asks nobody.
+//! whoever opens it asks nobody, until it breaks.
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -270,17 +270,27 @@ impl Failing for LibvirtFailure {
 pub struct WatchedLibvirt {
     watch: Watch,
     inner: Arc<dyn Libvirt>,
-    pooled: Mutex<BTreeMap<String, Arc<dyn LibvirtConnection>>>,
+    pooled: Arc<Pooled>,
+}
+
+/// The connections that are there, by host.
+#[derive(Default)]
+struct Pooled(Mutex<BTreeMap<String, Arc<dyn LibvirtConnection>>>);
+
+impl Pooled {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<dyn LibvirtConnection>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl WatchedLibvirt {
     /// Around it, for one process.
     pub fn new(watch: Watch, inner: Arc<dyn Libvirt>) -> Self {
-        Self { watch, inner, pooled: Mutex::default() }
+        Self { watch, inner, pooled: Arc::default() }
     }
 
     fn known(&self, host: &str) -> Option<Arc<dyn LibvirtConnection>> {
-        self.pooled.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned()
+        self.pooled.all().get(host).cloned()
     }
 }
 
@@ -305,11 +315,12 @@ impl Libvirt for WatchedLibvirt {
         let about = if dedicated { "dedicated" } else { "" };
         let asked = async { Ok(Opened(Some(self.inner.open(host, dedicated).await?))) };
         let Opened(inner) = self.watch.call(call("open", host, Effect::Read, about), request, asked).await?;
+        let pooled = (!dedicated).then(|| Arc::clone(&self.pooled));
+        let (watch, name) = (self.watch.clone(), host.to_owned());
         let opened: Arc<dyn LibvirtConnection> =
-            Arc::new(WatchedConnection { watch: self.watch.clone(), host: host.to_owned(), inner });
+            Arc::new(WatchedConnection { watch, host: name.clone(), inner, pooled });
         if !dedicated {
-            let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
-            pooled.insert(host.to_owned(), Arc::clone(&opened));
+            self.pooled.all().insert(name, Arc::clone(&opened));
         }
         Ok(opened)
     }
@@ -320,6 +331,8 @@ struct WatchedConnection {
     host: String,
     /// None where a recording answers.
     inner: Option<Arc<dyn LibvirtConnection>>,
+    /// Where it is found while it works; none for a dedicated one.
+    pooled: Option<Arc<Pooled>>,
 }
 
 impl WatchedConnection {
@@ -332,7 +345,11 @@ impl WatchedConnection {
         ask: impl Future<Output = Result<T, LibvirtFailure>>,
     ) -> Result<T, LibvirtFailure> {
         let request = || json!({ "host": self.host, "arguments": arguments });
-        self.watch.call(call(function, &self.host, effect, about), request, ask).await
+        let answer = self.watch.call(call(function, &self.host, effect, about), request, ask).await;
+        if let (Err(LibvirtFailure { stage: Stage::Cut, .. }), Some(pooled)) = (&answer, &self.pooled) {
+            pooled.all().remove(&self.host);
+        }
+        answer
     }
 
     fn behind(&self) -> Result<&dyn LibvirtConnection, LibvirtFailure> {

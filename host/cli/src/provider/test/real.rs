@@ -1,18 +1,21 @@
-//! `--backend real`: the clusters that an entry's grants reach, and an administrator's way to them.
+//! `--backend real`: the clusters or hypervisors that an entry's grants reach, and an administrator's way to them.
 //!
-//! The component gets what the entry lends it, and no more. The suite looks and acts behind its back, so it takes
-//! the identity that the grant names without the grant's rules; or another's, where one is given.
+//! The component gets what the entry lends it, and no more. The suite looks and acts behind its back, so of a cluster it
+//! takes the identity that the grant names without the grant's rules; or another's, where one is given.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use egress_capabilities::{ClusterGrant, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};
-use egress_conformance::kind::kubernetes::RealKubernetes;
+use egress_capabilities::{
+    ClusterGrant, HomeCluster, KubernetesCapability, KubernetesGrant, LibvirtGrant, Rule,
+};
+use egress_conformance::kind::{Kind, kubernetes::RealKubernetes, libvirt::RealLibvirt};
 use egress_contract::Installation;
 
 use crate::{
     cluster::ClusterArgs,
     failure::Failure,
     provider::{entry::Subject, world},
+    setup,
 };
 
 /// Everything, in a rule.
@@ -66,16 +69,34 @@ fn rules(grant: &KubernetesGrant) -> impl Iterator<Item = &Rule> {
     grant.clusters.values().flat_map(|cluster| &cluster.rules)
 }
 
-/// The clusters of the entry.
+/// What the entry reaches.
 pub async fn kind(
+    subject: &Subject,
+    namespaces: &Namespaces,
+    given: &ClusterArgs,
+) -> Result<Arc<dyn Kind>, Failure> {
+    match &subject.settings.grants.libvirt {
+        Some(grant) => Ok(Arc::new(hypervisors(subject, grant)?)),
+        None => Ok(Arc::new(clusters(subject, namespaces, given).await?)),
+    }
+}
+
+fn hypervisors(subject: &Subject, grant: &LibvirtGrant) -> Result<RealLibvirt, Failure> {
+    setup::tls()?;
+    let transfer = subject.settings.grants.transfer.clone().unwrap_or_default();
+    let made = RealLibvirt::new(subject.entry.clone(), grant.clone(), transfer, None);
+    made.map_err(|faults| Failure::Grants { entry: subject.entry.clone(), faults })
+}
+
+async fn clusters(
     subject: &Subject,
     namespaces: &Namespaces,
     given: &ClusterArgs,
 ) -> Result<RealKubernetes, Failure> {
     let none = || {
         Failure::Usage(
-            "--backend real tries what makes proxies in Kubernetes, and the entry grants no cluster: add \
-             grants.kubernetes, which says where the cluster is, and as whom it is asked"
+            "--backend real tries what makes proxies in Kubernetes or on hypervisors, and the entry grants neither: \
+             add grants.kubernetes or grants.libvirt, which says where that is, and as whom it is asked"
                 .to_owned(),
         )
     };

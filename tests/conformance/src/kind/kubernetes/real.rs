@@ -137,7 +137,7 @@ impl Kind for RealKubernetes {
         let mut backend = self.backend();
         backend.clear().await.map_err(|unable| Halt::Failed(unable.to_string()))?;
         let (api, time) = (Arc::clone(&self.lent), Arc::clone(&clock));
-        let lend = move |watch: &Watch| Lent {
+        let lend = move |watch: &Watch, _: &Installation| Lent {
             kubernetes: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&api)))),
             clock: Some(Arc::new(Watched::new(watch.clone(), Arc::clone(&time)))),
             ..Lent::default()

@@ -13,12 +13,8 @@ use egress_sim::{
     libvirt::Hosts,
 };
 
-use super::seed;
+use super::{DOMAIN, SHARED, VOLUME, seed};
 
-const DOMAIN: &str = "domain";
-const VOLUME: &str = "volume";
-/// What several instances share.
-const SHARED: &str = "proxy-base-";
 /// Stands in somebody else's machine.
 const SECRET: &str = "vnc-password-of-somebody-else-0815";
 /// Beside the pairs of a mark.
