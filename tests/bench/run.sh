@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh : builds what is measured as a release, brings up an API server without a node, and measures.
+# run.sh [OPTION...] : builds what is measured as a release, brings up an API server without a node, and measures.
+# Options are the bench's own, such as --quiet 60 --proxies 500 --only live.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 labs=tests/labs/k8s
@@ -14,4 +15,4 @@ trap '"$labs/down.sh" "$NAME"' EXIT
 say "building the operator and the benchmark as releases (5 minutes the first time)"
 cargo build --locked --release --workspace --bin epo --bin bench
 release=${CARGO_TARGET_DIR:-target}/release
-"$release/bench" --epo "$release/epo" --kubeconfig "$ADMIN"
+"$release/bench" --epo "$release/epo" --kubeconfig "$ADMIN" "$@"

@@ -273,8 +273,8 @@ fn question(entry: &EntryName, asks: &Asks) -> String {
     };
     format!(
         "{ownerless} of {instances} instances have no Proxy{older}; none is removed. If they are to go: kubectl \
-         annotate --overwrite providerhealth {entry} {COLLECT_ANNOTATION}={sweep}. If not, create their Proxies \
-         anew; or find out where their Proxies went"
+         annotate --overwrite providerhealth {entry} {COLLECT_ANNOTATION}={sweep}. If not, say nothing, and they \
+         stay; a Proxy that is created anew makes an instance of its own and takes over none of these"
     )
 }
 

@@ -16,6 +16,8 @@ use crate::{
 const POLL_YOUNG_MS: u32 = 500;
 const POLL_OLD_MS: u32 = 5_000;
 const YOUNG_MS: u64 = 20_000;
+/// Of the first two steps alike: other words would be another write of the Proxy's status.
+const MAKING: &str = "the Pod is made";
 
 /// See `Provider::create`.
 pub fn create<H: Context + Clock + Kubernetes>(
@@ -30,7 +32,7 @@ pub fn create<H: Context + Clock + Kubernetes>(
     if target.id.is_none() {
         // Where it goes is the config's to say, and the config may be another by the next call: the host
         // keeps the id before anything is made that only the id finds.
-        return Ok(pending(&at, 100, "starts".to_owned()));
+        return Ok(pending(&at, 100, MAKING.to_owned()));
     }
     let found = api::pod(host, &at)?;
     match decide::create(&at, &found, &host.mark()) {
@@ -115,7 +117,7 @@ fn make<H: Context + Clock + Kubernetes>(
         take_up_config_map(host, at, &wanted)?;
     }
     match api::make(host, at, api::PODS, &wanted.pod())? {
-        Made::Now => Ok(pending(at, POLL_YOUNG_MS, "Pod created".to_owned())),
+        Made::Now => Ok(pending(at, POLL_YOUNG_MS, MAKING.to_owned())),
         Made::Before => {
             let found = api::pod(host, at)?;
             let step = decide::create(at, &found, &mark);

@@ -1,7 +1,8 @@
-//! Ten thousand Proxies: the operator as a process beside a real API server, over a simulated backend whose Pods run
-//! at once. What a backend takes its time for is left out; what the operator asks of the API server is not.
+//! Many Proxies: the operator as a process beside a real API server, over a simulated backend whose Pods run at once. What a backend takes its time for is left out; what the operator asks of the API server is not.
 
 use std::{
+    collections::BTreeMap,
+    fmt,
     net::TcpListener,
     path::Path,
     time::{Duration, Instant},
@@ -9,6 +10,7 @@ use std::{
 
 use egress_operator::api::{Proxy, ProxySpec};
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -28,12 +30,11 @@ use crate::{
     waiting::resident_of,
 };
 
-const PROXIES: usize = 10_000;
 /// As many as the operator's passes.
 const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(900);
-/// What changes by the operator's hand, but for the Lease.
-const WRITTEN: [&str; 5] = ["proxies", "providerhealths", "events", "configmaps", "secrets"];
+/// After this nobody is at anything any more.
+const SETTLED: Duration = Duration::from_secs(30);
 const WRITING: [&str; 5] = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
 
 /// One operator, and where it answers.
@@ -50,40 +51,101 @@ pub(crate) async fn measure(
     cache: &Path,
     backend: &Served,
 ) -> Result<(), Failure> {
-    create(client).await?;
-    let before = writes(client).await?;
+    let proxies = options.proxies;
+    let figure = |what: &str| format!("{proxies} Proxies: {what}");
+    create(client, proxies).await?;
+    let before = Writes::counted(client).await?;
 
     let running = Running::start(options, cache).await?;
     let ready = running.begun.elapsed();
-    all_ready(client, backend).await?;
+    all_ready(client, backend, proxies).await?;
     let took = running.begun.elapsed().saturating_sub(ready);
-    let made = writes(client).await? - before;
-    report.figure("10,000 Proxies to Running: writes for each", "writes", made / PROXIES as f64, Some(5.0));
+    let made = Writes::counted(client).await?.since(&before).of("proxies") + told(client).await?;
+    report.figure(&figure("writes for each until it runs"), "writes", made / proxies as f64, Some(5.0));
 
     // What was told at the end of the work may come a little later.
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    let before = writes(client).await?;
+    tokio::time::sleep(SETTLED).await;
+    let before = Writes::counted(client).await?;
     tokio::time::sleep(options.quiet).await;
-    let in_quiet = writes(client).await? - before;
-    report.figure("10,000 Proxies, quiet: writes but for the Lease", "writes", in_quiet, Some(0.0));
+    let in_quiet = Writes::counted(client).await?.since(&before);
+    eprintln!("bench: in {} quiet seconds: {in_quiet}", options.quiet.as_secs());
+    let name = figure(&format!("writes but for Leases in {} quiet seconds", options.quiet.as_secs()));
+    report.figure(&name, "writes", in_quiet.all(), Some(0.0));
     let memory = mib(resident_of(&running.pid()?)?);
-    report.figure("10,000 Proxies: the operator's memory", "MiB", memory, Some(150.0));
+    report.figure(&figure("the operator's memory"), "MiB", memory, Some(150.0));
     running.end().await?;
 
     let running = Running::start(options, cache).await?;
-    report.figure(
-        "10,000 Proxies: a start until all are known",
-        "s",
-        running.begun.elapsed().as_secs_f64(),
-        Some(30.0),
-    );
+    let known = running.begun.elapsed().as_secs_f64();
+    report.figure(&figure("a start until all are known"), "s", known, Some(30.0));
     running.end().await?;
 
     // As many as the operator's, the rest of its way left out.
-    let bare = bare_writes(client, made as usize).await?;
-    report.figure("10,000 Proxies to Running", "s", took.as_secs_f64(), Some(2.0 * bare.as_secs_f64()));
+    let bare = bare_writes(client, proxies, made as usize).await?;
+    report.figure(&figure("until all run"), "s", took.as_secs_f64(), Some(2.0 * bare.as_secs_f64()));
     report.figure("as many bare status writes", "s", bare.as_secs_f64(), None);
     Ok(())
+}
+
+/// Writes by resource and verb, by the API server's own count.
+struct Writes(BTreeMap<String, f64>);
+
+impl Writes {
+    /// All but those of Leases, which processes that stand by write, too.
+    async fn counted(client: &Client) -> Result<Self, Failure> {
+        let request = http::Request::get("/metrics").body(Vec::new()).map_err(failed)?;
+        let metrics = client.request_text(request).await.map_err(failed)?;
+        let value = |line: &str, label: &str| {
+            let (_, rest) = line.split_once(label)?;
+            rest.split_once('"').map(|(value, _)| value.to_owned())
+        };
+        let mut writes = BTreeMap::new();
+        for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+            let (Some(verb), Some(resource)) = (value(line, "verb=\""), value(line, ",resource=\"")) else {
+                continue;
+            };
+            let count = line.rsplit_once(' ').and_then(|(_, count)| count.parse::<f64>().ok());
+            if WRITING.contains(&verb.as_str()) && resource != "leases" {
+                *writes.entry(format!("{verb} {resource}")).or_default() += count.unwrap_or_default();
+            }
+        }
+        Ok(Self(writes))
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let more = |(kind, count): (&String, &f64)| {
+            let more = count - before.0.get(kind).copied().unwrap_or_default();
+            (more > 0.0).then(|| (kind.clone(), more))
+        };
+        Self(self.0.iter().filter_map(more).collect())
+    }
+
+    fn of(&self, resource: &str) -> f64 {
+        let of_it = self.0.iter().filter(|(kind, _)| kind.split(' ').nth(1) == Some(resource));
+        of_it.map(|(_, count)| count).sum()
+    }
+
+    fn all(&self) -> f64 {
+        self.0.values().sum()
+    }
+}
+
+impl fmt::Display for Writes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no write");
+        }
+        self.0.iter().try_for_each(|(kind, count)| write!(f, "{count} {kind}; "))
+    }
+}
+
+/// How often something was told of Proxies: each time is a write.
+async fn told(client: &Client) -> Result<f64, Failure> {
+    let api: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let about = ListParams::default().fields("involvedObject.kind=Proxy").match_any();
+    let told = api.list(&about).await.map_err(failed)?;
+    let times = |event: &Event| event.series.as_ref().and_then(|series| series.count).unwrap_or(1);
+    Ok(told.items.iter().map(|event| f64::from(times(event))).sum())
 }
 
 impl Running {
@@ -121,10 +183,10 @@ impl Running {
     }
 }
 
-async fn create(client: &Client) -> Result<(), Failure> {
+async fn create(client: &Client, count: usize) -> Result<(), Failure> {
     let api: Api<Proxy> = Api::namespaced(client.clone(), NAMESPACE);
     let spec = || ProxySpec { provider: ENTRY.into(), port: 3128, ..ProxySpec::default() };
-    let proxies = (0..PROXIES).map(|number| Proxy::new(&format!("bench-{number}"), spec()));
+    let proxies = (0..count).map(|number| Proxy::new(&format!("bench-{number}"), spec()));
     let create = |proxy| {
         let api = api.clone();
         async move { api.create(&PostParams::default(), &proxy).await.map(drop) }
@@ -132,11 +194,11 @@ async fn create(client: &Client) -> Result<(), Failure> {
     stream::iter(proxies).map(create).buffer_unordered(AT_ONCE).try_collect::<()>().await.map_err(failed)
 }
 
-async fn all_ready(client: &Client, backend: &Served) -> Result<(), Failure> {
+async fn all_ready(client: &Client, backend: &Served, count: usize) -> Result<(), Failure> {
     let api: Api<Proxy> = Api::namespaced(client.clone(), NAMESPACE);
     let begun = Instant::now();
     // A list of them all costs the API server seconds, which the operator is to have: not before all may be ready.
-    while backend.pods() < PROXIES && begun.elapsed() < PATIENCE {
+    while backend.pods() < count && begun.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     while begun.elapsed() < PATIENCE {
@@ -147,7 +209,7 @@ async fn all_ready(client: &Client, backend: &Served) -> Result<(), Failure> {
             conditions.clone().any(|condition| condition.type_ == "Ready" && condition.status == "True")
         };
         let ready = listed.items.iter().filter(ready).count();
-        if ready == PROXIES {
+        if ready == count {
             return Ok(());
         }
         eprintln!("bench: {ready} Proxies are ready after {:?}", begun.elapsed());
@@ -156,28 +218,14 @@ async fn all_ready(client: &Client, backend: &Served) -> Result<(), Failure> {
     Err(failed("the Proxies did not all get ready"))
 }
 
-/// All writes to what the operator writes, by the API server's own count.
-async fn writes(client: &Client) -> Result<f64, Failure> {
-    let request = http::Request::get("/metrics").body(Vec::new()).map_err(failed)?;
-    let metrics = client.request_text(request).await.map_err(failed)?;
-    let has = |line: &str, key: &str, values: &[&str]| {
-        values.iter().any(|value| line.contains(&format!("{key}=\"{value}\"")))
-    };
-    let counted = metrics
-        .lines()
-        .filter(|line| line.starts_with("apiserver_request_total{"))
-        .filter(|line| has(line, "verb", &WRITING) && has(line, ",resource", &WRITTEN));
-    Ok(counted.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
-}
-
 /// So many, over all Proxies, while no operator runs.
-async fn bare_writes(client: &Client, count: usize) -> Result<Duration, Failure> {
+async fn bare_writes(client: &Client, proxies: usize, count: usize) -> Result<Duration, Failure> {
     let api: Api<Proxy> = Api::namespaced(client.clone(), NAMESPACE);
     let write = |number: usize| {
         let api = api.clone();
         async move {
             let patch = json!({ "status": { "observedGeneration": number } });
-            let name = format!("bench-{}", number % PROXIES);
+            let name = format!("bench-{}", number % proxies);
             api.patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)
         }
     };

@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) kubeconfig: PathBuf,
     /// How long nothing is to be written.
     pub(crate) quiet: Duration,
+    /// How many there are to be.
+    pub(crate) proxies: usize,
 }
 
 pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {

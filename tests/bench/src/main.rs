@@ -1,5 +1,5 @@
-//! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--quiet SECONDS]] [--only live|sweeps]`:
-//! what a provider in a component costs, each figure beside its
+//! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--quiet SECONDS] [--proxies COUNT]]
+//! [--only live|sweeps|probes]`: what a provider in a component costs, each figure beside its
 //! alternative, measured in the same run on the same machine. Nothing here decides a test.
 
 mod backend;
@@ -10,6 +10,7 @@ mod loading;
 mod native;
 mod operation;
 mod plugin;
+mod probes;
 mod report;
 mod served;
 mod sweeps;
@@ -52,6 +53,7 @@ struct Options {
 enum Only {
     Live,
     Sweeps,
+    Probes,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +92,8 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         live: None,
         only: None,
     };
-    let (mut epo, mut kubeconfig, mut quiet) = (None, None, Duration::from_secs(60));
+    let (mut epo, mut kubeconfig) = (None, None);
+    let (mut quiet, mut proxies) = (Duration::from_secs(600), 10_000);
     while let Some(flag) = args.next() {
         let value = args.next().map(PathBuf::from).ok_or(format!("{flag} needs a value"))?;
         match flag.as_str() {
@@ -100,20 +103,26 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--kubeconfig" => kubeconfig = Some(value),
             "--only" if value.as_os_str() == "live" => options.only = Some(Only::Live),
             "--only" if value.as_os_str() == "sweeps" => options.only = Some(Only::Sweeps),
+            "--only" if value.as_os_str() == "probes" => options.only = Some(Only::Probes),
             "--quiet" => {
                 let seconds = value.to_str().and_then(|seconds| seconds.parse().ok());
                 quiet = Duration::from_secs(seconds.ok_or("--quiet needs a number of seconds")?);
             }
+            "--proxies" => {
+                let count = value.to_str().and_then(|count| count.parse().ok());
+                proxies = count.ok_or("--proxies needs a number")?;
+            }
             _ => {
                 return Err(format!(
-                    "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --quiet SECONDS, --only live|sweeps",
+                    "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --quiet SECONDS, --proxies COUNT, \
+                     --only live|sweeps|probes",
                     value.display()
                 ));
             }
         }
     }
     options.live = match (epo, kubeconfig) {
-        (Some(epo), Some(kubeconfig)) => Some(live::Options { epo, kubeconfig, quiet }),
+        (Some(epo), Some(kubeconfig)) => Some(live::Options { epo, kubeconfig, quiet, proxies }),
         (None, None) => None,
         _ => return Err("--epo and --kubeconfig go together".into()),
     };
@@ -129,11 +138,16 @@ async fn run(options: &Options) -> Result<(), Failure> {
     if options.only.is_none() {
         calls(&mut report, &component).await?;
     }
-    if options.only != Some(Only::Live) {
+    let wants = |part| options.only.is_none_or(|only| only == part);
+    if wants(Only::Sweeps) {
         eprintln!("bench: sweeps over many instances");
         sweeps::measure(&mut report).await?;
     }
-    match options.live.as_ref().filter(|_| options.only != Some(Only::Sweeps)) {
+    if wants(Only::Probes) {
+        eprintln!("bench: probes of many Proxies");
+        probes::measure(&mut report).await?;
+    }
+    match options.live.as_ref().filter(|_| wants(Only::Live)) {
         Some(live) => live::measure(&mut report, live, &component).await?,
         None => eprintln!("bench: no --epo and --kubeconfig: what needs an API server is left out"),
     }

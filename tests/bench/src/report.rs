@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     /// What was measured.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// `us`, `ms`, `KiB`, `MiB`, `ratio`.
     pub(crate) unit: &'static str,
     /// The median, or the one reading.
@@ -35,18 +35,16 @@ impl Report {
             |share: usize| readings.get((readings.len() * share / 100).min(readings.len().saturating_sub(1)));
         let value = at(50).copied().unwrap_or(f64::NAN);
         let p95 = at(95).copied();
-        self.figures.push(Figure { name, unit, value, p95, samples: readings.len(), at_most: None });
+        let samples = readings.len();
+        self.figures.push(Figure { name: name.to_owned(), unit, value, p95, samples, at_most: None });
         value
     }
 
     /// One reading, or what follows from others.
-    pub(crate) fn figure(
-        &mut self,
-        name: &'static str,
-        unit: &'static str,
-        value: f64,
-        at_most: Option<f64>,
-    ) {
+    pub(crate) fn figure(&mut self, name: &str, unit: &'static str, value: f64, at_most: Option<f64>) {
+        // The table comes at the end, and a long run may not come so far.
+        eprintln!("bench: {name}: {value:.4} {unit}");
+        let name = name.to_owned();
         self.figures.push(Figure { name, unit, value, p95: None, samples: 1, at_most });
     }
 

@@ -15,13 +15,19 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
+use rustls::{
+    ServerConfig,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
     task::AbortHandle,
 };
+use tokio_rustls::TlsAcceptor;
 
 use crate::harness::{Lab, Site, Squid, Wanted, eventually, kubernetes_provider};
 
@@ -37,6 +43,8 @@ enum Says {
 /// A server at an address of this machine that is not in the Pods' network: their way there is their way out.
 struct Server {
     at: String,
+    /// What proves its address, if it speaks TLS.
+    certificate: Option<String>,
     says: Arc<Mutex<Says>>,
     accepting: AbortHandle,
 }
@@ -49,6 +57,10 @@ impl Drop for Server {
 
 impl Server {
     async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    async fn start_with(tls: bool) -> Self {
         let toward_outside = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         toward_outside.connect("198.51.100.1:9").expect("this machine has a way out");
         let ip = toward_outside.local_addr().expect("an address").ip();
@@ -56,28 +68,19 @@ impl Server {
         let at = format!("{ip}:{}", listener.local_addr().expect("a port").port());
         let says = Arc::new(Mutex::new(Says::Ok));
         let now = says.clone();
+        let (acceptor, certificate) = tls.then(|| proves(ip)).unzip();
         let accepting = tokio::spawn(async move {
-            while let Ok((mut stream, from)) = listener.accept().await {
-                let says = *now.lock().unwrap();
+            while let Ok((stream, from)) = listener.accept().await {
+                let (says, acceptor) = (*now.lock().unwrap(), acceptor.clone());
                 tokio::spawn(async move {
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        head.push(stream.read_u8().await.ok()?);
+                    match acceptor {
+                        Some(acceptor) => answer(acceptor.accept(stream).await.ok()?, says, from.ip()).await,
+                        None => answer(stream, says, from.ip()).await,
                     }
-                    let (status, text) = match says {
-                        Says::Ok => ("200 OK", "ok".to_owned()),
-                        Says::Unavailable => ("503 Service Unavailable", "later".to_owned()),
-                        Says::Address(address) => ("200 OK", address.unwrap_or(from.ip()).to_string()),
-                    };
-                    let length = text.len();
-                    let answer = format!(
-                        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
-                    );
-                    stream.write_all(answer.as_bytes()).await.ok()
                 });
             }
         });
-        Self { at, says, accepting: accepting.abort_handle() }
+        Self { at, certificate, says, accepting: accepting.abort_handle() }
     }
 
     fn say(&self, says: Says) {
@@ -85,8 +88,38 @@ impl Server {
     }
 
     fn url(&self) -> String {
-        format!("http://{}/", self.at)
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.at)
     }
+}
+
+/// What a server of this address shows, and what is to be trusted for that.
+fn proves(ip: IpAddr) -> (TlsAcceptor, String) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed([ip.to_string()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), cert.pem())
+}
+
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, says: Says, from: IpAddr) -> Option<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let (status, text) = match says {
+        Says::Ok => ("200 OK", "ok".to_owned()),
+        Says::Unavailable => ("503 Service Unavailable", "later".to_owned()),
+        Says::Address(address) => ("200 OK", address.unwrap_or(from).to_string()),
+    };
+    let length = text.len();
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
+    stream.write_all(answer.as_bytes()).await.ok()?;
+    stream.shutdown().await.ok()
 }
 
 async fn site(lab: &Lab, purpose: &str, health: Value) -> Site {
@@ -193,6 +226,54 @@ async fn a_squid_that_hangs_or_loses_its_way_out_is_found_and_is_replaced_where_
     let told: Vec<_> = events(&site, "lost").await.into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(told.iter().filter(|reason| *reason == "Unhealthy").count(), 1, "{told:?}");
     for name in ["hangs", "lost", "well"] {
+        site.delete(0, name).await;
+    }
+}
+
+/// Through the tunnel of a real Squid, to a server that must prove its name.
+#[tokio::test]
+async fn an_https_url_is_asked_through_the_proxy_and_one_that_nobody_trusts_blames_no_proxy() {
+    let lab = Lab::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (trusted, impostor) = (Server::start_with(true).await, Server::start_with(true).await);
+    let file = folder.path().join("trusted.pem");
+    std::fs::write(&file, trusted.certificate.as_ref().unwrap()).unwrap();
+    let site = Site::new(&lab, "https", 1).await;
+    site.put_module(&kubernetes_provider()).await;
+    let port = |server: &Server| server.at.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
+    let entry = |server: &Server| {
+        let mut entry = site.kubernetes_entry();
+        entry["config"]["squid"]["connectPorts"] = json!([443, port(&trusted), port(&impostor)]);
+        entry["health"] = every_second(server);
+        entry
+    };
+    site.put_entry(&entry(&trusted)).await;
+    let _epo = site.start_trusting(&file).await;
+    for name in ["one", "two"] {
+        site.create(0, name, Wanted::default()).await;
+    }
+    let one = healthy(&site, "one").await;
+    healthy(&site, "two").await;
+    trusted.say(Says::Unavailable);
+    told(&site, &site.entry, "ProbeUrlDown").await;
+    trusted.say(Says::Ok);
+    told(&site, &site.entry, "ProbeUrlUp").await;
+
+    squid_of(&site, &one).await.lose_route();
+    says(&site, "one", "Healthy", "False", "ProxyAnswered503").await;
+    healthy(&site, "two").await;
+    // Who can't prove its name is nobody's fault but its own.
+    site.put_entry(&entry(&impostor)).await;
+    eventually("the other URL is told", async || {
+        let events = events(&site, &site.entry).await;
+        let wanted =
+            |(reason, note): &(String, String)| reason == "ProbeUrlDown" && note.contains(&impostor.url());
+        if events.iter().any(wanted) { Ok(()) } else { Err(events) }
+    })
+    .await;
+    let two = site.proxies(0).get("two").await.unwrap();
+    assert_ne!(condition(&two, "Healthy").unwrap().status, "False", "nobody is blamed for that");
+    for name in ["one", "two"] {
         site.delete(0, name).await;
     }
 }

@@ -109,12 +109,18 @@ async fn kubectl_waits_for_it_and_shows_it() {
     let lab = Lab::new().await;
     let site = Site::new(&lab, "kubectl", 1).await;
     site.put_module(&kubernetes_provider()).await;
-    site.put_entry(&site.kubernetes_entry()).await;
+    let mut entry = site.kubernetes_entry();
+    // Without a URL: whether the port takes connections.
+    entry["health"] = json!({ "periodSeconds": 1, "timeoutSeconds": 1 });
+    site.put_entry(&entry).await;
     let _epo = site.start(&[]).await;
     site.active(&kubernetes_provider()).await;
     let team = site.teams[0].name.clone();
     site.create(0, "web", Wanted::default()).await;
-    kubectl(&lab, &["wait", "-n", &team, "--for=condition=Ready", "proxy/web", "--timeout=180s"]);
+    for condition in ["Ready", "Healthy"] {
+        let condition = format!("--for=condition={condition}");
+        kubectl(&lab, &["wait", "-n", &team, &condition, "proxy/web", "--timeout=180s"]);
+    }
     kubectl(
         &lab,
         &["wait", "--for=condition=Ready", &format!("providerhealth/{}", site.entry), "--timeout=60s"],

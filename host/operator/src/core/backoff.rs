@@ -134,11 +134,11 @@ pub fn holds_up_restart(failure: &Failure) -> bool {
     failure.key.split(' ').next() == Some(Call::Restart.as_str())
 }
 
-/// Whether a step of create by this revision failed so.
-pub fn is_of_create(failure: &Failure, revision: &str) -> bool {
+/// The revision whose step of create failed so, if it was one.
+pub fn failed_to_create(failure: &Failure) -> Option<&str> {
     let mut parts = failure.key.split(' ');
-    parts.next() == Some(Call::Create.as_str())
-        && parts.any(|part| part.strip_prefix("revision=") == Some(revision))
+    parts.next().filter(|call| *call == Call::Create.as_str())?;
+    parts.find_map(|part| part.strip_prefix("revision="))
 }
 
 /// What a failure of this call is seen with.

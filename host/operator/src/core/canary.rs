@@ -4,6 +4,9 @@
 //! are is read from their statuses, which a process that ends leaves behind: an instance that the candidate began since
 //! its trial did. This holds what was read last, so that no more get a place than may; whoever judges reads all of them
 //! anew before, live.
+//!
+//! A candidate that refuses a Proxy may be right: the Proxy then goes on by the revision that is active. If that refuses
+//! it, too, its place is free again; if that makes it, the candidate is wrong.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::{
-    api::{InstanceStatus, ProxyStatus},
+    api::{Failure, InstanceStatus, ProxyStatus},
     core::{backoff, conditions, store::ProxyKey},
 };
 
@@ -49,6 +52,8 @@ pub enum Standing {
     Making(Timestamp),
     /// It serves.
     Ready,
+    /// The candidate refuses to make it, which may be right: the revision that is active is to say.
+    Doubted(String),
     /// What went wrong.
     Broken(String),
 }
@@ -75,18 +80,55 @@ pub fn standing(status: &ProxyStatus, deleting: bool, of: &Candidate, since: Tim
             None => Standing::Other,
         };
     }
-    let of_create = failure.filter(|failure| backoff::is_of_create(failure, &of.revision));
-    let to_blame = of_create.filter(|failure| {
-        failure.class == ErrorClass::Permanent.as_str() || BLAMED.contains(&failure.reason.as_str())
-    });
-    match to_blame {
-        Some(failure) => Standing::Broken(format!("create failed ({}): {}", failure.reason, failure.message)),
-        // What another revision finished proves nothing, for or against.
-        None if instance.created && status.revision.as_deref() != Some(of.revision.as_str()) => {
-            Standing::Other
+    let told = |failure: &Failure| format!("create failed ({}): {}", failure.reason, failure.message);
+    match failure.map(|failure| (failure, backoff::failed_to_create(failure))) {
+        Some((failure, Some(by))) if by == of.revision => {
+            if BLAMED.contains(&failure.reason.as_str()) {
+                return Standing::Broken(told(failure));
+            }
+            if is_refusal(failure) {
+                return Standing::Doubted(told(failure));
+            }
         }
-        None if conditions::is_ready(status) => Standing::Ready,
-        None => Standing::Making(begun(instance).unwrap_or(since)),
+        // What another revision was at proves nothing, for or against.
+        Some((_, Some(_))) => return Standing::Other,
+        Some((_, None)) | None => {}
+    }
+    if instance.created && status.revision.as_deref() != Some(of.revision.as_str()) {
+        return Standing::Other;
+    }
+    match conditions::is_ready(status) {
+        true => Standing::Ready,
+        false => Standing::Making(begun(instance).unwrap_or(since)),
+    }
+}
+
+/// What does not pass by itself: the component may be wrong, or the Proxy, or a quota is used up.
+fn is_refusal(failure: &Failure) -> bool {
+    [ErrorClass::Permanent, ErrorClass::QuotaExceeded].iter().any(|class| failure.class == class.as_str())
+}
+
+/// What the active revision says of a Proxy that the candidate refused.
+enum Word {
+    /// Nothing yet.
+    None,
+    /// The same: it is no word on the candidate.
+    Refused,
+    /// It makes it.
+    Made,
+}
+
+fn word(status: &ProxyStatus, deleting: bool, of: &Candidate) -> Word {
+    if deleting || status.instance.as_ref().is_none_or(|instance| instance.deleting) {
+        return Word::Refused;
+    }
+    let of_create = status.failure.as_ref().and_then(|f| Some((f, backoff::failed_to_create(f)?)));
+    match of_create {
+        Some((_, by)) if by == of.revision => Word::None,
+        Some((failure, _)) if is_refusal(failure) => Word::Refused,
+        Some(_) => Word::None,
+        // Its step that went through took the failure away.
+        None => Word::Made,
     }
 }
 
@@ -150,6 +192,8 @@ struct State {
     /// What went wrong with one of them: that stays, whatever becomes of it.
     broken: Option<String>,
     standings: BTreeMap<ProxyKey, Standing>,
+    /// Those that it refused, until the active revision has said what it makes of them.
+    doubted: BTreeMap<ProxyKey, String>,
     /// Seen after the reading of all began.
     newer: BTreeSet<ProxyKey>,
 }
@@ -157,6 +201,35 @@ struct State {
 fn keep_broken(broken: &mut Option<String>, key: &ProxyKey, standing: &Standing) {
     if let Standing::Broken(why) = standing {
         broken.get_or_insert_with(|| format!("{key}: {why}"));
+    }
+}
+
+impl State {
+    /// How one does, with what was heard of it before.
+    fn weigh(
+        &mut self,
+        key: &ProxyKey,
+        (status, deleting): (&ProxyStatus, bool),
+        of: &Candidate,
+    ) -> Standing {
+        let Some(since) = self.since else { return Standing::Other };
+        let now = standing(status, deleting, of, since);
+        if let Standing::Doubted(why) = &now {
+            self.doubted.entry(key.clone()).or_insert_with(|| why.clone());
+            return now;
+        }
+        let Some(why) = self.doubted.get(key).cloned() else { return now };
+        match word(status, deleting, of) {
+            Word::None => Standing::Doubted(why),
+            Word::Refused => {
+                self.doubted.remove(key);
+                Standing::Other
+            }
+            Word::Made => {
+                self.doubted.remove(key);
+                Standing::Broken(format!("{why}; the active revision makes it"))
+            }
+        }
     }
 }
 
@@ -204,20 +277,28 @@ impl Canary {
     /// shut meanwhile.
     pub fn open(&self, all: impl IntoIterator<Item = (ProxyKey, ProxyStatus, bool)>) {
         let mut state = self.state();
-        let State { since: Some(since), standings, newer, broken, doors, .. } = &mut *state else { return };
+        if state.since.is_none() {
+            return;
+        }
+        let State { standings, newer, doubted, .. } = &mut *state;
         standings.retain(|key, standing| newer.contains(key) || *standing == TAKEN);
+        let mut gone: BTreeSet<_> = doubted.keys().filter(|key| !newer.contains(key)).cloned().collect();
         for (key, status, deleting) in all {
-            match standing(&status, deleting, &self.of, *since) {
+            gone.remove(&key);
+            if state.newer.contains(&key) {
+                continue;
+            }
+            match state.weigh(&key, (&status, deleting), &self.of) {
                 Standing::Other => {}
-                _ if newer.contains(&key) => {}
                 standing => {
-                    keep_broken(broken, &key, &standing);
-                    standings.insert(key, standing);
+                    keep_broken(&mut state.broken, &key, &standing);
+                    state.standings.insert(key, standing);
                 }
             }
         }
-        if *doors == Doors::Opening {
-            *doors = Doors::Open;
+        state.doubted.retain(|key, _| !gone.contains(key));
+        if state.doors == Doors::Opening {
+            state.doors = Doors::Open;
         }
     }
 
@@ -250,8 +331,12 @@ impl Canary {
     }
 
     /// Whether a step of create goes to the candidate.
-    pub fn makes(&self, status: &ProxyStatus) -> bool {
+    pub fn makes(&self, key: &ProxyKey, status: &ProxyStatus) -> bool {
         let state = self.state();
+        let failure = status.failure.as_ref().and_then(backoff::failed_to_create);
+        if state.doubted.contains_key(key) || failure.is_some_and(|by| by != self.of.revision) {
+            return false;
+        }
         // Before it is known when the trial began: who follows another process goes on with what that began.
         let made = |instance: &InstanceStatus| match state.since {
             Some(since) => self.of.made(instance, since),
@@ -263,8 +348,10 @@ impl Canary {
     /// A Proxy as it is now.
     pub fn note(&self, key: &ProxyKey, status: &ProxyStatus, deleting: bool) {
         let mut state = self.state();
-        let Some(since) = state.since else { return };
-        let now = standing(status, deleting, &self.of, since);
+        if state.since.is_none() {
+            return;
+        }
+        let now = state.weigh(key, (status, deleting), &self.of);
         state.newer.insert(key.clone());
         keep_broken(&mut state.broken, key, &now);
         let before = match &now {
@@ -306,7 +393,7 @@ impl Canary {
                 Standing::Making(since) => {
                     next = Some(next.map_or(late(since), |next: Timestamp| next.min(late(since))));
                 }
-                Standing::Ready | Standing::Broken(_) | Standing::Other => {}
+                Standing::Ready | Standing::Doubted(_) | Standing::Broken(_) | Standing::Other => {}
             }
         }
         match self.count_ready(&state) >= usize::try_from(state.rollout.first_proxies).unwrap_or(usize::MAX) {

@@ -48,6 +48,8 @@ pub struct Former {
     pub had: Vec<Was>,
     /// Why it is not known, or can't be reached.
     pub unknown: Option<String>,
+    /// Whether that is only because it is being found out just now.
+    pub asks: bool,
     /// Revisions that had no place but those that there are now.
     pub harmless: BTreeSet<String>,
     homes: Mutex<HashMap<String, Home>>,
@@ -56,7 +58,8 @@ pub struct Former {
 impl Former {
     /// As far as is known.
     pub fn new(beside: String, had: Vec<Was>, harmless: BTreeSet<String>, unknown: Option<String>) -> Self {
-        Self { beside, places: Vec::new(), had, harmless, unknown, homes: Mutex::default() }
+        let (places, homes) = (Vec::new(), Mutex::default());
+        Self { beside, places, had, harmless, unknown, asks: false, homes }
     }
 
     /// The same, with the places of the active revision.
@@ -68,7 +71,7 @@ impl Former {
     /// Nothing is known yet.
     pub fn unknown(beside: String) -> Self {
         let why = "it is being found out whether places of the entry were removed".to_owned();
-        Self::new(beside, Vec::new(), BTreeSet::new(), Some(why))
+        Self { asks: true, ..Self::new(beside, Vec::new(), BTreeSet::new(), Some(why)) }
     }
 
     /// What is known for certain beside the next revision, before it was found out: whoever had no place that this one

@@ -25,9 +25,6 @@ pub fn notices(record: &ProxyRecord, after: &ProxyStatus) -> Vec<Notice> {
     let entered = |phase| before.phase != Some(phase) && after.phase == Some(phase);
     let message = after.message.as_deref().unwrap_or_default();
     let mut notices = Vec::new();
-    if after.incarnation > before.incarnation {
-        notices.push(normal("Creating", message));
-    }
     let marked = |status: &ProxyStatus| status.instance.as_ref().is_some_and(|i| i.deleting);
     if marked(after) && !marked(before) {
         notices.push(normal(if record.deleting { "Deleting" } else { "Replacing" }, message));

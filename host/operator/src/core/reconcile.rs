@@ -1,9 +1,9 @@
 //! The control loop of one Proxy.
 //!
 //! A pass reads the Proxy live, takes the steps that [`decide`](crate::core::decide::decide) gives, and ends
-//! after at most one call of a provider. What a call answered is stored before the next one begins, and what
-//! is about to be made is stored before it is made; so a process that ends between any two of these leaves a
-//! record from which the next one goes on. A write of a stale record is refused by the store, and the pass is
+//! after at most one call of a provider; a create that is done is followed by a look. What a call answered is
+//! stored before the next one that changes anything begins, and what is about to be made is stored before it is
+//! made; so a process that ends between any two of these leaves a record from which the next one goes on. A write of a stale record is refused by the store, and the pass is
 //! begun again.
 //!
 //! Two hosts at once (a lease that was lost unnoticed) can't both begin an incarnation, nor begin a create
@@ -13,11 +13,12 @@
 mod canary;
 mod claim;
 mod health;
+mod looking;
 mod resting;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Pending, State, Target};
+use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Pending, Target};
 use tracing::{Instrument, Span, field, info, info_span, warn};
 
 use self::resting::{is_under_way, serves};
@@ -220,7 +221,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         let mut entries = vec![wanted];
         entries.extend(Some(holder(record)).filter(|holding| *holding != wanted));
         let probed = self.setup.fleet.serial(&record.key);
-        let called = |entry: &str| self.providers.active(entry).map(|active| active.for_instance(record));
+        let called = |entry: &str| self.providers.active(entry)?.for_instance(record);
         Active(entries.into_iter().map(|e| (e.to_owned(), called(e))).collect(), probed)
     }
 
@@ -297,8 +298,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         }
     }
 
-    async fn create(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
-        let Some(active) = canary::route(&record, active) else {
+    async fn create(&self, record: ProxyRecord, looks: &ActiveProvider) -> Result<Flow, StoreError> {
+        let Some(active) = canary::route(&record, looks) else {
             return Ok(self.rest(record, canary::OPENING));
         };
         let active = active.as_ref();
@@ -331,8 +332,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         match answer {
             Ok(Created::Done(id)) => {
                 let status = self.change(&record).created(id, &active.revision);
-                let record = self.write(record, status).await?;
-                Ok(Flow::Rest(Box::new(record), Duration::ZERO))
+                self.made(record, status, looks).await
             }
             Ok(Created::Pending(pending)) => {
                 let status = self.change(&record).creating(&pending, &active.revision);
@@ -342,7 +342,11 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             Err(error) if error.class == ErrorClass::Permanent && error.reason == FINISHED => {
                 self.ended(record, active, error).await
             }
-            Err(error) => self.failed(record, Call::Create, key, &error).await,
+            Err(error) => {
+                let doubted = canary::is_doubted(looks, active, &error);
+                let flow = self.failed(record, Call::Create, key, &error).await?;
+                Ok(if doubted { soon(flow) } else { flow })
+            }
         }
     }
 
@@ -369,53 +373,6 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         match self.held_up(&record, &stored, active) {
             Some(left) => Ok(self.rest_held_up(record, left)),
             None => self.failed(record, Call::Create, key, &error).await,
-        }
-    }
-
-    async fn get(&self, record: ProxyRecord, active: &ActiveProvider) -> Result<Flow, StoreError> {
-        let key = self.key(Call::Get, &record, active, &[]);
-        if let Some(left) = self.held_up(&record, &key, active) {
-            return Ok(self.rest_held_up(record, left));
-        }
-        let Some(instance) = &record.status.instance else { return Ok(Flow::On(Box::new(record))) };
-        let answer = match self.target(&record, instance) {
-            Ok(target) => active.provider.get(&target).await,
-            Err(error) => Err(error),
-        };
-        let name = &instance.name;
-        match answer {
-            Ok(seen) => match seen.state {
-                State::Running | State::Provisioning => self.seen(record, &seen, active).await,
-                State::Stopped => {
-                    let why = if seen.message.is_empty() { &seen.reason } else { &seen.message };
-                    let error = Error::transient(
-                        "stopped",
-                        told(&format!("{name} stands still and is started again"), why),
-                    );
-                    let (failure, rest) = self.restart_failure(&record, active, &error);
-                    let status = self.change(&record).stopped(&seen, failure);
-                    let record = self.write(record, status).await?;
-                    Ok(self.rest_held_up(record, rest))
-                }
-                State::Deleting => {
-                    let message = format!(
-                        "{name} is being removed at its backend by somebody else; its successor follows"
-                    );
-                    self.ended(record, active, Error::transient("leaving", message)).await
-                }
-            },
-            Err(error) => match error.class {
-                ErrorClass::NotFound => {
-                    let message = told(
-                        &format!("{name} is gone at its backend; its successor follows"),
-                        &error.message,
-                    );
-                    self.ended(record, active, Error::transient("gone", message)).await
-                }
-                ErrorClass::Transient | ErrorClass::Permanent | ErrorClass::QuotaExceeded => {
-                    self.failed(record, Call::Get, key, &error).await
-                }
-            },
         }
     }
 
@@ -479,10 +436,13 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     }
 }
 
-fn poll(pending: &Pending) -> Duration {
-    pending.poll.clamp(POLL.0, POLL.1)
+fn soon(flow: Flow) -> Flow {
+    match flow {
+        Flow::Rest(record, _) => Flow::Rest(record, Duration::ZERO),
+        Flow::On(_) | Flow::End => flow,
+    }
 }
 
-fn told(what: &str, why: &str) -> String {
-    if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") }
+fn poll(pending: &Pending) -> Duration {
+    pending.poll.clamp(POLL.0, POLL.1)
 }

@@ -164,16 +164,18 @@ pub struct ActiveProvider {
 }
 
 impl ActiveProvider {
-    /// As it is called about this Proxy's instance, which may stand where the active revision does not look.
-    pub fn for_instance(self, record: &ProxyRecord) -> Self {
+    /// As it is called about this Proxy's instance, which may stand where the active revision does not look. Before it
+    /// is found out where, nothing is: a moment of a start is no failure of the Proxy's.
+    pub fn for_instance(self, record: &ProxyRecord) -> Result<Self, Inactive> {
         let concerned =
             |former: &Arc<Former>| record.status.instance.as_ref().is_some_and(|i| former.concerns(i));
         match self.former.clone().filter(concerned) {
+            Some(former) if former.asks => Err(Inactive::Starting),
             Some(former) => {
                 let active = Arc::clone(&self.provider);
-                Self { provider: Arc::new(Whole { active, former }), ..self }
+                Ok(Self { provider: Arc::new(Whole { active, former }), ..self })
             }
-            None => self,
+            None => Ok(self),
         }
     }
 }
@@ -183,8 +185,8 @@ impl ActiveProvider {
 pub enum Inactive {
     /// There is no such entry, or it has no revision: the reason for people.
     Missing(String),
-    /// The process has just begun and does not know yet: no word on the entry, which may have been active
-    /// all along.
+    /// It is not known yet, as in a process that has just begun: no word on the entry, which may have been
+    /// active all along.
     Starting,
 }
 

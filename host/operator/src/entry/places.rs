@@ -60,7 +60,7 @@ impl EntryLoop {
         let former = former.with_places(active.places());
         self.places.due = look_again.map(|wait| now + wait);
         let names = |former: &Former| former.had.iter().map(|was| was.revision.clone()).collect::<Vec<_>>();
-        self.outlets.former.send_if_modified(|before| {
+        let told = self.outlets.former.send_if_modified(|before| {
             let same = before.as_ref().is_some_and(|before| {
                 before.beside == former.beside
                     && before.unknown == former.unknown
@@ -72,6 +72,10 @@ impl EntryLoop {
             }
             !same
         });
+        if told {
+            // Those wait for it whose instance may stand there.
+            let _ = self.outlets.changes.send(self.slot.entry().to_string()).await;
+        }
         look_again
     }
 

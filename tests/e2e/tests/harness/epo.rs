@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -51,6 +51,11 @@ pub fn program() -> PathBuf {
 impl Epo {
     /// Its log goes to `NAME.log`, behind what earlier ones wrote.
     pub fn start(name: &str, arguments: &[&str]) -> Self {
+        Self::start_with(name, arguments, None)
+    }
+
+    /// The same, with such a file instead of the certificates that the machine trusts.
+    pub fn start_with(name: &str, arguments: &[&str], trusts: Option<&Path>) -> Self {
         let log = folder().join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log");
         let begin = file.metadata().expect("the log's size").len();
@@ -61,6 +66,7 @@ impl Epo {
             .args(arguments)
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .envs(trusts.map(|file| ("SSL_CERT_FILE", file)))
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("the log"))
             .stderr(file)

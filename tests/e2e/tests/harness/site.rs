@@ -169,8 +169,21 @@ impl Site {
         self.start_as(&self.system.name, &kubeconfig, &arguments)
     }
 
+    /// The only one, and it trusts whom this file names.
+    pub async fn start_trusting(&self, certificates: &Path) -> Epo {
+        let kubeconfig = self.operator_kubeconfig().await;
+        let more = ["--leader-elect=false"];
+        let mut epo = self.run(&self.system.name, &kubeconfig, &more, Some(certificates));
+        epo.ready().await;
+        epo
+    }
+
     /// One of several, each with a log and a way to the API server of its own.
     pub fn start_as(&self, name: &str, kubeconfig: &Path, more: &[&str]) -> Epo {
+        self.run(name, kubeconfig, more, None)
+    }
+
+    fn run(&self, name: &str, kubeconfig: &Path, more: &[&str], trusts: Option<&Path>) -> Epo {
         let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
         let cache = epo::folder().join("compiled");
         let (kubeconfig, cache) = (text(kubeconfig), text(&cache));
@@ -180,7 +193,7 @@ impl Site {
             arguments.extend(["--watch-namespace", &team.name]);
         }
         arguments.extend(more);
-        Epo::start(name, &arguments)
+        Epo::start_with(name, &arguments, trusts)
     }
 
     /// Puts a component into the module's ConfigMap, compressed.

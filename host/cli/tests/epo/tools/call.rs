@@ -66,7 +66,7 @@ fn one_step_is_one_step_and_its_id_can_be_given_to_the_next_command() {
     assert_eq!(report["calls"][0]["answer"]["outcome"], "pending");
     let id = report["calls"][0]["answer"]["id"].as_str().unwrap();
     let next = call(&["create", "--id", id]);
-    assert!(next.out.contains("Pod created"), "{}", next.out);
+    assert!(next.out.contains("the Pod is made"), "{}", next.out);
 }
 
 #[test]

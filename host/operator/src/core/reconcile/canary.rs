@@ -5,6 +5,8 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use egress_contract::{Error, ErrorClass};
+
 use super::Active;
 use crate::core::{
     canary::{Canary, Place},
@@ -39,7 +41,7 @@ pub(super) fn route<'a>(record: &ProxyRecord, active: &'a ActiveProvider) -> Opt
     let Some(canary) = &active.canary else { return Some(Cow::Borrowed(active)) };
     let its = match &record.status.instance {
         None => canary.take(&record.key),
-        Some(_) if canary.makes(&record.status) => Place::Taken,
+        Some(_) if canary.makes(&record.key, &record.status) => Place::Taken,
         Some(_) => Place::None,
     };
     match its {
@@ -52,11 +54,17 @@ pub(super) fn route<'a>(record: &ProxyRecord, active: &'a ActiveProvider) -> Opt
     }
 }
 
+/// Whether the active revision is to say what it makes of a Proxy that the candidate refused, and at once.
+pub(super) fn is_doubted(looks: &ActiveProvider, makes: &ActiveProvider, error: &Error) -> bool {
+    let refused = matches!(error.class, ErrorClass::Permanent | ErrorClass::QuotaExceeded);
+    refused && looks.revision != makes.revision
+}
+
 /// The revision that goes on with what was begun for a Proxy.
 pub(super) fn maker<'a>(active: &'a ActiveProvider, record: &ProxyRecord) -> &'a str {
     let unmade = record.status.instance.as_ref().is_some_and(|instance| !instance.created);
     match &active.canary {
-        Some(canary) if unmade && canary.makes(&record.status) => &canary.of.revision,
+        Some(canary) if unmade && canary.makes(&record.key, &record.status) => &canary.of.revision,
         Some(_) | None => &active.revision,
     }
 }

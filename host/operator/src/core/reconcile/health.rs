@@ -96,21 +96,22 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         Fate::Goes
     }
 
+    /// A look that found it up, or on its way. What is stored may be older than what the look was about.
     pub(super) async fn seen(
         &self,
-        record: ProxyRecord,
+        (stored, known): (ProxyRecord, ProxyRecord),
         seen: &Instance,
         active: &ActiveProvider,
     ) -> Result<Flow, StoreError> {
         let pace = &self.setup.pace;
-        let change = self.change(&record);
+        let change = self.change(&known);
         let (status, interval) = if is_running(seen) {
             (change.running(seen, pace.steady), pace.running)
         } else {
             (change.provisioning(seen), pace.provisioning)
         };
-        let before = record.status.phase;
-        let record = self.write(record, status).await?;
+        let before = known.status.phase;
+        let record = self.write(stored, status).await?;
         self.watch(&record, before, active);
         Ok(self.rest(record, interval))
     }

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use egress_contract::{Created, Deleted, Error, Health, Instance, Page, Pending, Provider, Spec, Target};
+use egress_contract::{
+    Created, Deleted, Error, ErrorClass, Health, Instance, Page, Pending, Provider, Spec, Target,
+};
 use jiff::Timestamp;
 
 use super::{
@@ -211,15 +213,10 @@ fn a_candidate_that_fails_in_create_is_put_aside_and_its_proxy_goes_on_by_the_ac
         let trial = Trial::new(makes, 2, 600);
         let host = trial.world.host();
         let key = trial.apply("a");
-        trial.until(&host, &[&key], |trial| trial.status(&key).failure.is_some());
+        trial.until(&host, &[&key], |trial| matches!(trial.verdict(), Verdict::PutAside(_)));
         let verdict = trial.verdict();
         let why = put_aside(&verdict);
         assert!(why.starts_with("team-a/a: create failed") && why.contains(reason), "{why}");
-        // Who takes over before that is stored finds it, too.
-        let mut trial = trial;
-        trial.begin();
-        assert_eq!(trial.verdict(), verdict);
-
         trial.canary.end();
         trial.world.entries.change("one", |active| active.canary = None);
         let began = trial.world.clock_now();
@@ -228,6 +225,67 @@ fn a_candidate_that_fails_in_create_is_put_aside_and_its_proxy_goes_on_by_the_ac
         let took = trial.world.clock_now().duration_since(began);
         assert!(took.as_secs() < 60, "what the candidate failed with holds nothing up: {took:?}");
     }
+}
+
+#[test]
+fn who_takes_over_finds_a_trap_of_the_candidate_too() {
+    let mut trial = Trial::new(Makes::Trapped, 2, 600);
+    let host = trial.world.host();
+    let key = trial.apply("a");
+    trial.until(&host, &[&key], |trial| trial.status(&key).failure.is_some());
+    let verdict = trial.verdict();
+    assert!(put_aside(&verdict).contains("(trap)"));
+    trial.begin();
+    assert_eq!(trial.verdict(), verdict);
+}
+
+#[test]
+fn a_proxy_that_the_active_revision_refuses_too_is_no_word_on_the_candidate() {
+    for error in [
+        Error::permanent("placement", "no such zone"),
+        Error::new(ErrorClass::QuotaExceeded, "quota", "none is left"),
+    ] {
+        let trial = Trial::new(Makes::Well, 1, 60);
+        let host = trial.world.host();
+        trial.world.backend.refuse_port(1, error.clone());
+        let wrong = ProxyKey { namespace: "team-a".into(), name: "wrong".into() };
+        trial.world.store.apply(&wrong, crate::api::ProxySpec { port: 1, ..spec() });
+        trial.until(&host, &[&wrong], |trial| {
+            let failure = trial.status(&wrong).failure;
+            failure.is_some_and(|failure| failure.key.contains("revision=r1"))
+        });
+        assert_eq!(trial.world.backend.calls("create"), 2, "both were asked, one after the other");
+        assert_eq!((trial.verdict(), trial.canary.figures()), (Verdict::Wait(None), (0, 0)), "{error:?}");
+        trial.world.clock.advance(Duration::from_secs(120));
+        trial.canary.reread();
+        trial.canary.open([(wrong.clone(), trial.status(&wrong), false)]);
+        assert_eq!(trial.verdict(), Verdict::Wait(None), "nor when all are read anew");
+        // Its place is another's.
+        let right = trial.apply("right");
+        trial.until(&host, &[&wrong, &right], |trial| trial.all_run(&[&right]));
+        trial.passes(&host, &[&right]);
+        assert_eq!((trial.made_by(&right).as_deref(), trial.verdict()), (Some("r2"), Verdict::Adopt));
+    }
+}
+
+#[test]
+fn a_refusal_holds_its_place_until_the_active_revision_has_said_what_it_makes_of_it() {
+    let trial = Trial::new(Makes::Latched, 1, 60);
+    let host = trial.world.host();
+    let (first, second) = (trial.apply("a"), trial.apply("b"));
+    let unreachable = Error::transient("unreachable", "no route to host");
+    trial.world.backend.fail_always(&unreachable);
+    for _ in 0..300 {
+        trial.passes(&host, &[&first, &second]);
+        trial.canary.reread();
+        trial.canary.open([&first, &second].map(|key| (key.clone(), trial.status(key), false)));
+        assert_eq!((trial.verdict(), trial.canary.figures()), (Verdict::Wait(None), (1, 0)));
+    }
+    assert_eq!(trial.made_by(&second).as_deref(), Some("r1"), "the candidate refuses no other one meanwhile");
+    trial.world.backend.unfail();
+    trial.until(&host, &[&first], |trial| matches!(trial.verdict(), Verdict::PutAside(_)));
+    assert!(put_aside(&trial.verdict()).ends_with("the active revision makes it"), "{:?}", trial.verdict());
+    trial.until(&host, &[&first, &second], |trial| trial.all_run(&[&first, &second]));
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn transient_failures_back_off_up_to_five_minutes() {
     assert_eq!((failure.count, failure.class.as_str(), failure.reason.as_str()), (15, "transient", "busy"));
     assert_eq!(world.status().phase, Some(Phase::Creating));
     assert_eq!(world.condition("Progressing"), ("True".into(), "Busy".into()));
-    assert_eq!(world.told(), ["Creating", "Retrying"], "once, not at every attempt");
+    assert_eq!(world.told(), ["Retrying"], "once, not at every attempt");
 
     world.backend.unfail();
     world.until_running(&host);
@@ -71,7 +71,7 @@ fn want_of_room_waits_longer() {
         let whole = (60.0 * f64::from(1 << (n - 1))).min(900.0);
         assert!((whole / 2.0..=whole).contains(gap), "gap {n}: {gaps:?}");
     }
-    assert_eq!(world.told(), ["Creating", "QuotaExceeded"]);
+    assert_eq!(world.told(), ["QuotaExceeded"]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_permanent_failure_is_shown_and_tried_again_once_an_hour() {
     assert!(message.ends_with("egressproxies.dev/retry"), "{message}");
     assert_eq!(world.condition("Ready"), ("False".into(), "Forbidden".into()));
     assert_eq!(world.condition("Progressing"), ("False".into(), "Forbidden".into()));
-    assert_eq!(world.told(), ["Creating", "Failed"]);
+    assert_eq!(world.told(), ["Failed"]);
     world.backend.unfail();
     world.until_running(&host);
 }

@@ -4,14 +4,24 @@
 mod replacing;
 mod town;
 
-use std::{net::IpAddr, time::Duration};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use egress_contract::Error;
+use tokio::{sync::watch, time::Instant};
 
-use self::town::{EGRESS_URL, MINUTE, SECOND, Site, Squid, Town, key, requests};
+use self::town::{EGRESS_URL, MINUTE, Net, SECOND, Site, Squid, Town, key, requests};
 use crate::{
     api::{HealthCheck, Phase, ProbeType},
-    core::probe::HealthConfig,
+    core::{
+        backoff::Dice,
+        probe::{Check, Fleet, HealthConfig, Target, Teller, run},
+        store::{Notice, ProxyKey},
+    },
 };
 
 /// With the default thresholds, at ten seconds each: three that fail, two that pass.
@@ -303,4 +313,46 @@ async fn what_probes_find_is_told_also_while_the_backend_gives_no_answer() {
         (town.healthy_is(1), town.status(1).phase),
         ("False ConnectRefused".into(), Some(Phase::Running))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_ten_thousand_no_more_are_asked_at_once_than_allowed_and_each_has_its_turn() {
+    // Two hundred a second, so that a round takes longer than a period.
+    let config = HealthConfig { at_once: 4, ..HealthConfig::default() };
+    let check = Check::of(Some(&config), None).unwrap();
+    let (fleet, net, many) = (Arc::new(Fleet::new(Dice::seeded(5))), Net::default(), 10_000_u16);
+    for port in 1..=many {
+        let target = Target {
+            uid: format!("uid-{port}"),
+            instance: format!("proxy-{port}"),
+            entry: "one".to_owned(),
+            at: ([10, 0, 0, 1], port).into(),
+            check: check.clone(),
+        };
+        fleet.watch(&key(port), target, None, Instant::now());
+    }
+    let (_leads, leadership) = watch::channel(Some(1));
+    let told = Arc::default();
+    let probing = tokio::spawn(run(fleet, Arc::new(net.clone()), Heard(Arc::clone(&told)), leadership));
+    tokio::time::sleep(MINUTE * 5).await;
+    probing.abort();
+    let net = net.at();
+    let mut turns = vec![0_u32; usize::from(many) + 1];
+    net.asked.iter().for_each(|(_, port)| turns[usize::from(*port)] += 1);
+    assert_eq!(net.most, 4);
+    let of_each = net.asked.len() as u32 / u32::from(many);
+    let near = (of_each - 1)..=(of_each + 2);
+    assert!(of_each > 4 && turns[1..].iter().all(|times| near.contains(times)), "{near:?}");
+    assert_eq!(told.lock().unwrap().len(), usize::from(many), "once each: that it passes");
+}
+
+/// Who was told of.
+struct Heard(Arc<Mutex<Vec<ProxyKey>>>);
+
+impl Teller for Heard {
+    async fn changed(&self, keys: BTreeSet<ProxyKey>) {
+        self.0.lock().unwrap().extend(keys);
+    }
+
+    async fn tell(&self, _: &str, _: Notice) {}
 }

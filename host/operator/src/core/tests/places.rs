@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use egress_contract::Error;
+use egress_contract::{Error, State};
 
 use super::{
     provider::Backend,
@@ -95,9 +95,21 @@ fn nothing_is_called_gone_while_a_removed_place_does_not_answer() {
 #[test]
 fn nothing_is_called_gone_before_it_is_known_which_places_were_removed() {
     let (world, host, _) = removed();
-    let name = world.name();
-    world.entries.change("one", |active| active.former = Some(Arc::new(Former::unknown("r2".into()))));
-    world.pass_for(&host, Duration::from_secs(600));
-    assert_eq!(world.name(), name);
-    world.backend.assert_only(&name);
+    let (name, before) = (world.name(), world.record());
+    world.backend.machine(&name, |machine| machine.state = State::Stopped);
+    let asks = || Some(Arc::new(Former::unknown("r2".into())));
+    world.entries.change("one", |active| active.former = asks());
+    // Also by a process that has just begun.
+    for host in [host, world.host()] {
+        world.pass_for(&host, Duration::from_secs(300));
+    }
+    assert_eq!(world.record(), before, "that it is not known for a moment is no failure of the Proxy's");
+    let why = "the kept revisions can't be read".to_owned();
+    let unknown = Former::new("r2".into(), Vec::new(), BTreeSet::new(), Some(why));
+    world.entries.change("one", |active| active.former = Some(Arc::new(unknown)));
+    let host = world.host();
+    world.pass_for(&host, Duration::from_secs(60));
+    assert_eq!((world.name(), world.status().failure.unwrap().reason.as_str()), (name, "place-removed"));
+    remember(&world);
+    world.until_running(&host);
 }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use egress_contract::Error;
+use egress_contract::{Error, ErrorClass};
 
-use crate::core::{
-    reconcile::Next,
-    tests::{
-        provider::When,
-        world::{World, drive},
+use crate::{
+    api::Phase,
+    core::{
+        reconcile::Next,
+        tests::{
+            provider::When,
+            world::{World, drive},
+        },
     },
 };
 
@@ -19,6 +22,38 @@ fn a_pass_that_changes_nothing_writes_nothing() {
     world.pass_for(&host, Duration::from_secs(3600));
     assert!(world.backend.calls("get") > 100);
     assert_eq!((world.store.status_writes(), world.record().version), (writes, version));
+}
+
+#[test]
+fn what_is_made_and_runs_is_one_write_and_one_that_is_on_its_way_is_told_so() {
+    for (addresses, phase) in [(true, Phase::Running), (false, Phase::Provisioning)] {
+        let world = World::new();
+        world.backend.inner().addresses = addresses;
+        let host = world.host();
+        world.until(&host, |record| record.status.instance.as_ref().is_some_and(|i| i.created));
+        assert_eq!(world.status().phase, Some(phase), "at the write that says that it is made");
+    }
+}
+
+#[test]
+fn a_look_that_fails_after_a_create_loses_nothing_of_what_was_made() {
+    for error in [
+        Error::transient("timeout", "no answer"),
+        Error::permanent("forbidden", "no"),
+        Error::new(ErrorClass::NotFound, "gone", "not there yet"),
+    ] {
+        let world = World::new();
+        world.backend.inner().create_steps = 0;
+        world.backend.pass_then_fail(4, (When::Before, error));
+        let host = world.host();
+        world.until(&host, |record| record.status.instance.as_ref().is_some_and(|i| i.created));
+        let status = world.status();
+        assert_eq!((status.phase, status.failure), (Some(Phase::Provisioning), None));
+        assert!(status.instance.unwrap().id.is_some());
+        world.until_running(&host);
+        assert_eq!(world.backend.names(), [world.name()]);
+        assert_eq!(world.status().incarnation, 1);
+    }
 }
 
 /// Each write of a status wakes the loop again.
@@ -33,7 +68,7 @@ fn an_early_wake_makes_no_call() {
         let Some(Next::Requeue(after)) = next else { break };
         if !after.is_zero() {
             let made = world.backend.log().len();
-            assert!(made <= calls + 1);
+            assert!(made <= calls + 2, "a create and a look at it, at most");
             drive(host.reconcile(&world.key), None);
             assert_eq!(world.backend.log().len(), made, "round {round}");
         }
