@@ -22,10 +22,13 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
 };
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tracing::{debug, info, warn};
 
-use self::places::Places;
+use self::places::{Places, same_but_measured};
 pub use self::watched::{Seen, Shown, Wishes, watch};
 use crate::{
     api::{Hold, PlaceStatus, ProviderHealth, ProviderHealthStatus},
@@ -45,6 +48,8 @@ const GATHER: Duration = Duration::from_millis(50);
 const SETTLE: Duration = Duration::from_secs(2);
 /// A write that failed is tried again after this.
 const AGAIN: Duration = Duration::from_secs(2);
+/// What is measured, such as a latency, differs each time: alone it is written no more often than this.
+const MEASURED: Duration = Duration::from_secs(3600);
 const LONGEST_MESSAGE: usize = 1024;
 
 /// What comes into a health task.
@@ -73,6 +78,7 @@ pub struct Keeper {
     places: Places,
     /// What was written last; none when that is unknown.
     written: Option<ProviderHealthStatus>,
+    written_at: Instant,
     about: Option<ObjectReference>,
     /// A hold that is over and still stands in the spec.
     over: Option<Hold>,
@@ -132,6 +138,7 @@ impl Keeper {
             inlets,
             places,
             written,
+            written_at: Instant::now(),
             about,
             over: None,
         }
@@ -227,7 +234,11 @@ impl Keeper {
         let view = self.inlets.view.borrow().clone();
         let before = self.written.clone().unwrap_or_default();
         let status = status(&view, self.places.show(), before);
-        if self.written.as_ref() == Some(&status) {
+        let told = self.written.as_ref().is_some_and(|written| {
+            *written == status
+                || (self.written_at.elapsed() < MEASURED && same_but_measured(written, &status))
+        });
+        if told {
             return Ok(());
         }
         self.ensure().await?;
@@ -241,6 +252,7 @@ impl Keeper {
         match call(self.api.patch_status(self.entry.as_str(), &params, &Patch::Apply(body))).await {
             Ok(_) => {
                 self.written = Some(status);
+                self.written_at = Instant::now();
                 Ok(())
             }
             Err(error) => {

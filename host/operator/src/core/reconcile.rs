@@ -19,6 +19,7 @@ mod resting;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Pending, Target};
+use jiff::Timestamp;
 use tracing::{Instrument, Span, field, info, info_span, warn};
 
 use self::resting::{is_under_way, serves};
@@ -64,6 +65,8 @@ const FINISHED: &str = "finished";
 const NOT_KEPT: &str = "status.instance was not stored as it was written; install the CRDs of this version";
 /// A pass that was overtaken is begun again after at most this.
 const OVERTAKEN: Duration = Duration::from_millis(100);
+/// Entries are mostly loaded within this after a start. A Proxy that waits for that is woken when they are.
+const LOADING: Duration = Duration::from_secs(20);
 /// How many Proxies a message names.
 const SOME: usize = 3;
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
@@ -89,6 +92,7 @@ pub struct Reconciler<S, P> {
     setup: Setup,
     agenda: Agenda,
     budgets: Budgets,
+    began: Timestamp,
 }
 
 /// The providers, and what probes had found, when the pass began: it ends on what it began on.
@@ -114,7 +118,15 @@ impl Active {
 impl<S: Store, P: Providers> Reconciler<S, P> {
     /// With nothing waited for.
     pub fn new(store: S, providers: P, setup: Setup) -> Self {
-        Self { store, providers, setup, agenda: Agenda::default(), budgets: Budgets::default() }
+        let (agenda, budgets) = (Agenda::default(), Budgets::default());
+        let began = setup.clock.now();
+        Self { store, providers, setup, agenda, budgets, began }
+    }
+
+    /// Whether entries may still be loaded without a word of that.
+    fn is_starting(&self) -> bool {
+        let since = self.setup.clock.now().duration_since(self.began);
+        Duration::try_from(since).is_ok_and(|since| since < LOADING)
     }
 
     /// One pass.
@@ -258,8 +270,8 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             }
             Step::Await { entry } => {
                 let why = match active.of(&entry) {
-                    // What was known before the start stands until more is known.
-                    Err(Inactive::Starting) if record.status.phase.is_some() => {
+                    // What was known before the start stands until more is known, and a moment is no news.
+                    Err(Inactive::Starting) if record.status.phase.is_some() || self.is_starting() => {
                         return Ok(self.rest(record, self.setup.pace.recheck));
                     }
                     Err(Inactive::Starting) => "it is being loaded".to_owned(),

@@ -9,7 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{api::PlaceStatus, view::cut};
+use crate::{
+    api::{PlaceStatus, ProviderHealthStatus},
+    view::cut,
+};
 
 /// Between two checks of a place.
 const CHECK: Duration = Duration::from_secs(30);
@@ -116,6 +119,24 @@ async fn check(revision: Arc<Revision>, place: String, answer: mpsc::Sender<Answ
     }
 }
 
+/// Whether they differ at most in what was measured.
+pub(super) fn same_but_measured(one: &ProviderHealthStatus, other: &ProviderHealthStatus) -> bool {
+    let aside = |status: &ProviderHealthStatus| ProviderHealthStatus {
+        places: status.places.iter().map(without_numbers).collect(),
+        ..status.clone()
+    };
+    aside(one) == aside(other)
+}
+
+/// As it is when nobody measured anything; that there is a figure stays.
+fn without_numbers(place: &PlaceStatus) -> PlaceStatus {
+    let mut place = place.clone();
+    for value in place.details.values_mut().filter(|value| value.parse::<f64>().is_ok()) {
+        value.clear();
+    }
+    place
+}
+
 pub(super) fn details(details: &Value) -> BTreeMap<String, String> {
     let fields = details.as_object().into_iter().flatten().take(MOST_DETAILS);
     let text = |value: &Value| match value {
@@ -130,6 +151,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_number_that_moves_is_no_news_and_anything_else_is() {
+        let shows = |details: &[(&str, &str)], message: &str| {
+            let details = details.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let (details, message) = (details.collect(), message.to_owned());
+            let places =
+                vec![PlaceStatus { name: "home".to_owned(), details, message, ..PlaceStatus::default() }];
+            ProviderHealthStatus { places, ..ProviderHealthStatus::default() }
+        };
+        let before = shows(&[("latencyMs", "12"), ("version", "v1.36.3")], "");
+        for (other, news) in [
+            (shows(&[("latencyMs", "250.5"), ("version", "v1.36.3")], ""), false),
+            (shows(&[("latencyMs", "12"), ("version", "v1.37.0")], ""), true),
+            (shows(&[("latencyMs", "12"), ("version", "v1.36.3")], "slow"), true),
+            (shows(&[("version", "v1.36.3")], ""), true),
+        ] {
+            assert_eq!(!same_but_measured(&before, &other), news, "{:?}", other.places);
+        }
+    }
 
     #[test]
     fn details_are_short_values() {

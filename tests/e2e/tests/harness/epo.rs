@@ -50,12 +50,8 @@ pub fn program() -> PathBuf {
 
 impl Epo {
     /// Its log goes to `NAME.log`, behind what earlier ones wrote.
-    pub fn start(name: &str, arguments: &[&str]) -> Self {
-        Self::start_with(name, arguments, None)
-    }
-
-    /// The same, with such a file instead of the certificates that the machine trusts.
-    pub fn start_with(name: &str, arguments: &[&str], trusts: Option<&Path>) -> Self {
+    /// `trusts` is a file instead of the certificates that the machine trusts.
+    pub fn start(name: &str, arguments: &[&str], trusts: Option<&Path>) -> Self {
         let log = folder().join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log");
         let begin = file.metadata().expect("the log's size").len();

@@ -193,7 +193,7 @@ impl Site {
             arguments.extend(["--watch-namespace", &team.name]);
         }
         arguments.extend(more);
-        Epo::start_with(name, &arguments, trusts)
+        Epo::start(name, &arguments, trusts)
     }
 
     /// Puts a component into the module's ConfigMap, compressed.

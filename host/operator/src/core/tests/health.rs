@@ -340,9 +340,9 @@ async fn of_ten_thousand_no_more_are_asked_at_once_than_allowed_and_each_has_its
     let mut turns = vec![0_u32; usize::from(many) + 1];
     net.asked.iter().for_each(|(_, port)| turns[usize::from(*port)] += 1);
     assert_eq!(net.most, 4);
-    let of_each = net.asked.len() as u32 / u32::from(many);
-    let near = (of_each - 1)..=(of_each + 2);
-    assert!(of_each > 4 && turns[1..].iter().all(|times| near.contains(times)), "{near:?}");
+    let fair = net.asked.len() as u32 / u32::from(many);
+    let least = turns[1..].iter().min().copied().unwrap();
+    assert!(fair > 4 && least >= fair / 2, "{least} of {fair}");
     assert_eq!(told.lock().unwrap().len(), usize::from(many), "once each: that it passes");
 }
 

@@ -219,7 +219,10 @@ fn a_new_proxy_shows_that_its_entry_is_being_loaded() {
     let world = World::new();
     world.entries.starting("one");
     let host = world.host();
+    let before = world.store.status_writes();
     world.pass(&host);
+    assert_eq!((world.status().phase, world.store.status_writes()), (None, before), "it takes a moment");
+    world.pass_for(&host, Duration::from_secs(60));
     assert_eq!(world.status().phase, Some(Phase::Waiting));
     assert!(world.status().message.unwrap().contains("it is being loaded"));
 }
