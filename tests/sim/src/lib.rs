@@ -5,11 +5,12 @@
 //! three around any capability, simulated or real ([`watched`]), what it writes down ([`recording`]) without
 //! secrets ([`redactor`]) and answers again ([`replay`]), and what is known of a backend behind a provider's back
 //! ([`backend`]). The backends are the Kubernetes API
-//! ([`kubernetes`]) and hosts that run libvirt ([`libvirt`]). A simulation knows no provider's logic, and
+//! ([`kubernetes`]), hosts that run libvirt ([`libvirt`]) and Google Compute Engine ([`compute`]). A simulation knows no provider's logic, and
 //! answers as the real thing was measured to answer.
 
 pub mod backend;
 pub mod clock;
+pub mod compute;
 pub mod difference;
 pub mod fault;
 pub mod journal;

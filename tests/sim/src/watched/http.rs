@@ -1,5 +1,7 @@
 //! HTTP, watched.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use egress_runtime::capability::{
@@ -7,7 +9,7 @@ use egress_runtime::capability::{
 };
 use serde_json::{Value, json};
 
-use super::{Call, Failing, Said, Watched};
+use super::{Call, Failing, Said, Watch, Watched};
 use crate::{
     fault::{Fault, When},
     journal::Effect,
@@ -125,6 +127,38 @@ impl Failing for HttpFailure {
     }
 }
 
+fn asked(request: &HttpRequest) -> Value {
+    json!({
+        "endpoint": request.endpoint, "method": request.method, "path": request.path,
+        "query": request.query, "headers": request.headers, "body": body(&request.body),
+        "timeoutMs": request.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+    })
+}
+
+async fn sent(
+    watch: &Watch,
+    inner: &dyn Http,
+    place: &str,
+    request: &HttpRequest,
+    answers: impl Fn(&Fault, When) -> Option<HttpResponse>,
+) -> Result<HttpResponse, HttpFailure> {
+    let effect = if inner.is_read(request) { Effect::Read } else { Effect::Write };
+    let about = format!("{} /{}", request.method, request.path.join("/"));
+    let call = Call { capability: "http", function: "send", place, about, effect };
+    watch.call_answered(call, || asked(request), inner.send(request), answers).await
+}
+
+async fn informed(watch: &Watch, inner: &dyn Http, endpoint: &str) -> Result<Value, HttpFailure> {
+    let call = Call {
+        capability: "http",
+        function: "info",
+        place: endpoint,
+        about: String::new(),
+        effect: Effect::Read,
+    };
+    watch.call(call, || json!({ "endpoint": endpoint }), inner.info(endpoint)).await
+}
+
 #[async_trait]
 impl Http for Watched<dyn Http> {
     fn is_read(&self, request: &HttpRequest) -> bool {
@@ -132,28 +166,47 @@ impl Http for Watched<dyn Http> {
     }
 
     async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpFailure> {
-        let effect = if self.inner.is_read(request) { Effect::Read } else { Effect::Write };
-        let about = format!("{} /{}", request.method, request.path.join("/"));
-        let call = Call { capability: "http", function: "send", place: &request.endpoint, about, effect };
-        let asked = || {
-            json!({
-                "endpoint": request.endpoint, "method": request.method, "path": request.path,
-                "query": request.query, "headers": request.headers, "body": body(&request.body),
-                "timeoutMs": request.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            })
-        };
-        self.watch.call(call, asked, self.inner.send(request)).await
+        sent(&self.watch, &*self.inner, &request.endpoint, request, |_, _| None).await
     }
 
     async fn info(&self, endpoint: &str) -> Result<Value, HttpFailure> {
-        let call = Call {
-            capability: "http",
-            function: "info",
-            place: endpoint,
-            about: String::new(),
-            effect: Effect::Read,
-        };
-        self.watch.call(call, || json!({ "endpoint": endpoint }), self.inner.info(endpoint)).await
+        informed(&self.watch, &*self.inner, endpoint).await
+    }
+}
+
+/// HTTP to a backend of which more is known: what its places are called, and what it answers on a bad day.
+pub struct WatchedHttp {
+    watch: Watch,
+    inner: Arc<dyn Http>,
+    place: Box<dyn Fn(&HttpRequest) -> String + Send + Sync>,
+    answers: fn(&Fault, When) -> Option<HttpResponse>,
+}
+
+impl WatchedHttp {
+    /// Around it. `place` is the place that a request goes to; `answers` are the backend's own words where a fault is
+    /// no failure of the way there.
+    pub fn new(
+        watch: Watch,
+        inner: Arc<dyn Http>,
+        place: impl Fn(&HttpRequest) -> String + Send + Sync + 'static,
+        answers: fn(&Fault, When) -> Option<HttpResponse>,
+    ) -> Self {
+        Self { watch, inner, place: Box::new(place), answers }
+    }
+}
+
+#[async_trait]
+impl Http for WatchedHttp {
+    fn is_read(&self, request: &HttpRequest) -> bool {
+        self.inner.is_read(request)
+    }
+
+    async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpFailure> {
+        sent(&self.watch, &*self.inner, &(self.place)(request), request, self.answers).await
+    }
+
+    async fn info(&self, endpoint: &str) -> Result<Value, HttpFailure> {
+        informed(&self.watch, &*self.inner, endpoint).await
     }
 }
 
