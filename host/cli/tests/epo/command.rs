@@ -23,7 +23,12 @@ pub fn workspace() -> PathBuf {
 }
 
 pub fn component() -> PathBuf {
-    let path = workspace().join("target/providers/kubernetes.wasm");
+    component_of("kubernetes")
+}
+
+/// A provider of the workspace, as `make providers` builds it.
+pub fn component_of(provider: &str) -> PathBuf {
+    let path = workspace().join(format!("target/providers/{provider}.wasm"));
     assert!(path.exists(), "{} is missing: run make providers first", path.display());
     path
 }

@@ -73,14 +73,17 @@ fn the_guides_name_no_command_that_there_is_not() {
 }
 
 #[test]
-fn the_sample_entry_is_one_that_would_be_taken_up() {
-    let samples = std::fs::read_to_string(workspace().join("deploy/samples/providers.yaml")).unwrap();
-    let object: Value = serde_saphyr::from_str(&samples).unwrap();
-    let entry = object["data"]["kubernetes"].as_str().unwrap();
-    let (_dir, path) = super::command::file("kubernetes.yaml", entry.as_bytes());
-    let component = super::command::component();
-    let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
-    assert!(said.contains("would be taken up"), "{said}");
+fn the_sample_entries_are_ones_that_would_be_taken_up() {
+    for (file, provider) in [("providers.yaml", "kubernetes"), ("gcp.yaml", "gcp")] {
+        let samples = std::fs::read_to_string(workspace().join("deploy/samples").join(file)).unwrap();
+        let first = samples.split("\n---\n").next().unwrap();
+        let object: Value = serde_saphyr::from_str(first).unwrap();
+        let entry = object["data"][provider].as_str().unwrap();
+        let (_dir, path) = super::command::file(&format!("{provider}.yaml"), entry.as_bytes());
+        let component = super::command::component_of(provider);
+        let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
+        assert!(said.contains("would be taken up"), "{said}");
+    }
 }
 
 #[test]

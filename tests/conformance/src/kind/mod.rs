@@ -3,6 +3,7 @@
 //! All else about it stands behind [`Backend`]. So the promises are the same for all kinds, and a new kind
 //! brings a simulation (or a way to the real thing), an implementation of `Backend`, and one of [`Kind`].
 
+pub mod gcp;
 pub mod kubernetes;
 pub mod libvirt;
 
@@ -18,6 +19,7 @@ use egress_sim::{
 };
 
 use crate::halt::Go;
+use gcp::SimulatedCompute;
 use kubernetes::SimulatedKubernetes;
 use libvirt::SimulatedLibvirt;
 use serde_json::Value;
@@ -80,10 +82,19 @@ pub trait Kind: Send + Sync {
     async fn world(&self, seed: u64) -> Go<World>;
 }
 
+/// Takes an entry's config and grants.
+type OverHttp = fn(&Value, &Value) -> Option<Arc<dyn Kind>>;
+
+/// What is reached over HTTP: each says whether the config is one for its kind of backend.
+const OVER_HTTP: &[OverHttp] = &[
+    SimulatedCompute::over_http, // one a line
+];
+
 /// There is no simulation for a component.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no backend that is reached by {import} is simulated; try it at a real one, by an entry that grants it"
+    "no backend that is reached by {import} and that this config could mean is simulated; try it at a real one, by an \
+     entry that grants it"
 )]
 pub struct NoSimulation {
     import: String,
@@ -94,7 +105,8 @@ pub fn simulated(module: &Module, config: &Value, grants: &Value) -> Result<Arc<
     let imports = inspect(module.bytes()).map(|inspection| inspection.imports).unwrap_or_default();
     let libvirt = ["egress:provider/libvirt@", "egress:provider/transfer@"];
     if let Some(import) = imports.iter().find(|import| import.starts_with("egress:provider/http@")) {
-        return Err(NoSimulation { import: import.clone() });
+        let found = OVER_HTTP.iter().find_map(|simulation| simulation(config, grants));
+        return found.ok_or_else(|| NoSimulation { import: import.clone() });
     }
     if imports.iter().any(|import| libvirt.iter().any(|name| import.starts_with(name))) {
         Ok(Arc::new(SimulatedLibvirt::new(config, grants)))

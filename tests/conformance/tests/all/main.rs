@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod documented;
 #[cfg(test)]
+mod gcp;
+#[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
 mod libvirt;

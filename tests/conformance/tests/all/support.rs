@@ -7,7 +7,7 @@ use std::{
 
 use egress_conformance::{
     Entry, Outcome, Progress, Report, Settings, Suite, Verdict,
-    kind::{kubernetes::SimulatedKubernetes, libvirt::SimulatedLibvirt},
+    kind::{gcp::SimulatedCompute, kubernetes::SimulatedKubernetes, libvirt::SimulatedLibvirt},
 };
 use egress_runtime::{Limits, Module, Runtime, RuntimeConfig};
 use serde_json::{Value, json};
@@ -56,6 +56,15 @@ pub fn suite(settings: Settings) -> Suite {
 /// What comes of a component on the simulated libvirt.
 pub fn on_libvirt(settings: Settings) -> Report {
     let kind = SimulatedLibvirt::new(&json!({ "hosts": ["hv1", "hv2"] }), &Value::Null);
+    let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
+    println!("{}", report.summary());
+    report
+}
+
+/// What comes of a component on the simulated Compute Engine.
+pub fn on_compute(settings: Settings) -> Report {
+    let config = settings.entry.as_ref().map(|entry| entry.config.clone()).unwrap();
+    let kind = SimulatedCompute::of(&config).unwrap();
     let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
     println!("{}", report.summary());
     report
