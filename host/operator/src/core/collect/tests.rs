@@ -1,3 +1,5 @@
+mod leftovers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
@@ -366,29 +368,6 @@ async fn two_of_twenty_go_without_a_word() {
     }
     sweeps.sweeps(2).await;
     assert_eq!(world.there().len(), 18);
-}
-
-#[tokio::test]
-async fn leftovers_are_no_instances_and_set_no_brake() {
-    let (world, mut sweeps) = Sweeps::new();
-    for n in 0..5 {
-        world.leftover(&format!("seed-{n}"));
-    }
-    let report = sweeps.sweeps(2).await;
-    assert_eq!((report.instances, report.asks), (0, None));
-    assert_eq!(world.there(), Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn a_leftover_that_is_older_than_the_kind_waits_for_no_word_that_nobody_asks() {
-    let (world, mut sweeps) = Sweeps::new();
-    world.leftover("seed");
-    sweeps.sweep().await;
-    world.pass(HOUR);
-    world.with(|state| state.since = state.now);
-    let report = sweeps.sweep().await;
-    assert_eq!((report.asks.clone(), fates(&report)), (None, vec![&Fate::Going(String::new())]));
-    assert_eq!(world.there(), Vec::<String>::new());
 }
 
 #[tokio::test]
