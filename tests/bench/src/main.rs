@@ -5,6 +5,7 @@
 mod backend;
 mod fleet;
 mod host_call;
+mod http_call;
 mod live;
 mod loading;
 mod native;
@@ -176,6 +177,9 @@ async fn calls(report: &mut Report, component: &[u8]) -> Result<(), Failure> {
 
     eprintln!("bench: host calls, two ways");
     host_call::measure(report, &installation, folder.path()).await?;
+
+    eprintln!("bench: requests over HTTP, two ways");
+    http_call::measure(report, &installation, folder.path()).await?;
 
     eprintln!("bench: instances that wait");
     waiting::measure(report, &installation, component, folder.path()).await?;

@@ -294,6 +294,19 @@ impl Site {
         .await
     }
 
+    /// Until it is ready, and probes of this instance passed.
+    pub async fn healthy(&self, team: usize, name: &str) -> Proxy {
+        let proxies = self.proxies(team);
+        eventually(&format!("Proxy {name} is healthy"), async || {
+            let proxy = proxies.get(name).await.map_err(|e| e.to_string())?;
+            match is_ready(&proxy) && holds(&proxy, "Healthy") {
+                true => Ok(proxy),
+                false => Err(format!("{:?}", proxy.status)),
+            }
+        })
+        .await
+    }
+
     /// Deletes a Proxy and waits until it is gone.
     pub async fn delete(&self, team: usize, name: &str) {
         let proxies = self.proxies(team);
@@ -391,11 +404,14 @@ impl Drop for Site {
 
 /// Whether the condition Ready is true, and of the newest generation.
 pub fn is_ready(proxy: &Proxy) -> bool {
-    proxy.status.as_ref().is_some_and(|status| {
-        let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready");
-        ready.is_some_and(|ready| ready.status == "True")
-            && status.observed_generation == proxy.metadata.generation
-    })
+    let observed = proxy.status.as_ref().and_then(|status| status.observed_generation);
+    holds(proxy, "Ready") && observed == proxy.metadata.generation
+}
+
+/// Whether the condition is true.
+fn holds(proxy: &Proxy, condition: &str) -> bool {
+    let conditions = proxy.status.iter().flat_map(|status| &status.conditions);
+    conditions.filter(|known| known.type_ == condition).any(|known| known.status == "True")
 }
 
 async fn names<K>(namespace: &Namespace, into: &mut Objects)
