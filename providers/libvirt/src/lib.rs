@@ -17,7 +17,6 @@ mod failure;
 mod get;
 mod id;
 mod image;
-mod iso;
 mod list;
 mod machine;
 mod mark;

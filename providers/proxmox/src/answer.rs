@@ -50,34 +50,59 @@ impl Refusal {
                 reason::UNAUTHORIZED,
                 format!("{told}; check that the token exists, is enabled and has not expired"),
             ),
+            403 if message.contains("(pool '") => said(Some(Meaning::NoPool), told),
             403 => Error::permanent(
                 reason::FORBIDDEN,
                 format!("{told}; give the token that privilege, or name what it may use"),
             ),
             400 => Error::permanent(reason::CONFIG, told),
             595..=599 => Error::transient(reason::UNREACHABLE, format!("{told}; that node can't be reached")),
-            _ => match self.meaning() {
-                Some(Meaning::Locked) => Error::transient(
-                    reason::BUSY,
-                    format!("{told}; if nothing works on it any more, run qm unlock on its node"),
-                ),
-                Some(Meaning::Contended | Meaning::NoQuorum) => Error::transient(reason::BUSY, told),
-                Some(Meaning::Protected) => Error::permanent(
-                    "protected",
-                    format!("{told}; clear the machine's protection to let it be removed"),
-                ),
-                Some(
-                    Meaning::Missing
-                    | Meaning::Taken
-                    | Meaning::Running
-                    | Meaning::NotRunning
-                    | Meaning::AgentSilent
-                    | Meaning::AgentOff
-                    | Meaning::Storage,
-                )
-                | None => Error::transient(reason::BACKEND, told),
-            },
+            _ => said(self.meaning(), told),
         }
+    }
+}
+
+/// What a sentence means, as a failure: a refusal's, or a failed task's.
+pub fn said(meaning: Option<Meaning>, told: String) -> Error {
+    match meaning {
+        Some(Meaning::Locked) => Error::transient(
+            reason::BUSY,
+            format!("{told}; if nothing works on it any more, run qm unlock on its node"),
+        ),
+        Some(Meaning::Contended | Meaning::NoQuorum | Meaning::Running) => {
+            Error::transient(reason::BUSY, told)
+        }
+        Some(Meaning::Protected) => Error::permanent(
+            "protected",
+            format!("{told}; clear the machine's protection to let it be removed"),
+        ),
+        Some(Meaning::NoSpace) => {
+            Error::quota(format!("{told}; make room on the storage, or name another one"))
+        }
+        Some(Meaning::NotShared) => Error::permanent(
+            reason::PLACEMENT,
+            format!(
+                "{told}; give the image a template of that node (images.KEY.templates), or put the template on shared \
+                 storage"
+            ),
+        ),
+        Some(Meaning::Storage) => Error::permanent(
+            "storage-not-found",
+            format!("{told}; name a storage that this node has, and enable it"),
+        ),
+        Some(Meaning::NoPool) => {
+            Error::permanent(reason::CONFIG, format!("{told}; create the resource pool, or name another"))
+        }
+        Some(
+            Meaning::Missing
+            | Meaning::Taken
+            | Meaning::NotRunning
+            | Meaning::AlreadyRunning
+            | Meaning::AgentSilent
+            | Meaning::AgentOff
+            | Meaning::NoVolume,
+        )
+        | None => Error::transient(reason::BACKEND, told),
     }
 }
 

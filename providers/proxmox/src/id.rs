@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use provider_sdk::{Error, Target};
+
 /// Which machine, and which of those that ever had its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
@@ -32,6 +34,30 @@ impl fmt::Display for Id {
     }
 }
 
+/// What a seed without its machine is called: `seeds/<node>/<name>`.
+pub fn seed(node: &str, name: &str) -> String {
+    format!("seeds/{node}/{name}")
+}
+
+/// Whether an id is a seed's of this name.
+pub fn is_seed(text: &str, name: &str) -> bool {
+    matches!(text.split('/').collect::<Vec<_>>().as_slice(), ["seeds", node, of] if !node.is_empty() && *of == name)
+}
+
+/// The machine that a target's id names; none without an id.
+pub fn machine(target: &Target) -> Result<Option<Id>, Error> {
+    let Some(text) = &target.id else { return Ok(None) };
+    Id::read(text).map(Some).ok_or_else(|| malformed(text, &target.name))
+}
+
+/// An id that was never made here.
+pub fn malformed(text: &str, name: &str) -> Error {
+    Error::permanent(
+        "malformed-id",
+        format!("{name}: the id {text:?} is not vms/NUMBER/NAME; this provider has not made it"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +66,13 @@ mod tests {
     fn an_id_is_read_back_as_it_was_written() {
         let id = Id { vmid: 100_007, name: "proxy-a".to_owned() };
         assert_eq!(Id::read(&id.to_string()), Some(id));
+    }
+
+    #[test]
+    fn a_seeds_id_is_told_from_a_machines() {
+        let text = seed("pve1", "proxy-a");
+        assert!(is_seed(&text, "proxy-a") && !is_seed(&text, "proxy-b") && Id::read(&text).is_none());
+        assert!(!is_seed("seeds//proxy-a", "proxy-a") && !is_seed("vms/100/proxy-a", "proxy-a"));
     }
 
     #[test]

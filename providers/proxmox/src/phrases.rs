@@ -28,13 +28,23 @@ pub enum Meaning {
     Storage,
     /// The cluster has no majority.
     NoQuorum,
+    /// It runs already.
+    AlreadyRunning,
+    /// A disk or an image that the machine's config names is not there.
+    NoVolume,
+    /// The storage is full.
+    NoSpace,
+    /// A clone onto another node, and the storage is not shared.
+    NotShared,
+    /// No such resource pool.
+    NoPool,
 }
 
 /// A sentence: with what it begins, with what it ends.
 struct Phrase(&'static str, &'static str, Meaning);
 
 /// Where two match, the first one counts.
-const PHRASES: [Phrase; 14] = [
+const PHRASES: [Phrase; 19] = [
     // Config, status and agent of what is not there; delete; in tasks of start and stop.
     Phrase("Configuration file '", " does not exist", Meaning::Missing),
     // Clone, of the source.
@@ -59,7 +69,19 @@ const PHRASES: [Phrase; 14] = [
     Phrase("storage '", " is disabled", Meaning::Storage),
     // Clone. From the source code, never seen on the wire.
     Phrase("cluster not ready - no quorum", "", Meaning::NoQuorum),
+    // In the task of start.
+    Phrase("VM ", " already running", Meaning::AlreadyRunning),
+    // Clone onto another node. From the source code.
+    Phrase("can't clone to non-shared storage '", "'", Meaning::NotShared),
+    Phrase("can't clone VM to node '", "(VM uses local storage)", Meaning::NotShared),
+    // Clone. From the source code.
+    // Config, and in the task of start. From memory.
+    Phrase("volume '", "' does not exist", Meaning::NoVolume),
+    Phrase("start failed: volume '", "' does not exist", Meaning::NoVolume),
 ];
+
+/// Sentences of tools that stand somewhere in a task's. From memory.
+const NO_SPACE: [&str; 3] = ["No space left on device", "not enough free space", "insufficient free space"];
 
 /// What a message of a 500, or a failed task's exit status, means; none where no decision rests on it.
 pub fn meaning(text: &str) -> Option<Meaning> {
@@ -68,12 +90,8 @@ pub fn meaning(text: &str) -> Option<Meaning> {
         let rest = text.strip_prefix(phrase.0);
         rest.is_some_and(|rest| rest.ends_with(phrase.1))
     };
-    PHRASES.iter().find(fits).map(|phrase| phrase.2)
-}
-
-/// Which lock a [`Meaning::Locked`] sentence names.
-pub fn lock(text: &str) -> Option<&str> {
-    text.trim_end().strip_prefix("VM is locked (")?.strip_suffix(')')
+    let full = || NO_SPACE.iter().any(|words| text.contains(words)).then_some(Meaning::NoSpace);
+    PHRASES.iter().find(fits).map(|phrase| phrase.2).or_else(full)
 }
 
 #[cfg(test)]
@@ -100,6 +118,11 @@ mod tests {
             ("storage 'nope' does not exist", Meaning::Storage),
             ("storage 'nope' is disabled", Meaning::Storage),
             ("cluster not ready - no quorum?", Meaning::NoQuorum),
+            ("VM 102 already running", Meaning::AlreadyRunning),
+            ("can't clone to non-shared storage 'local'", Meaning::NotShared),
+            ("can't clone VM to node 'pve2' (VM uses local storage)", Meaning::NotShared),
+            ("volume 'local:iso/x.iso' does not exist", Meaning::NoVolume),
+            ("clone failed: copy failed: dd: No space left on device", Meaning::NoSpace),
         ];
         for (text, expected) in told {
             assert_eq!(meaning(text), Some(expected), "{text}");
@@ -111,11 +134,5 @@ mod tests {
         for text in ["clone failed: VM is locked (clone)", "snapshot 's' does not exist", ""] {
             assert_eq!(meaning(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn the_lock_is_named() {
-        assert_eq!(lock("VM is locked (suspended)\n"), Some("suspended"));
-        assert_eq!(lock("VM 1 is running"), None);
     }
 }

@@ -21,6 +21,11 @@ impl Range {
         (LOWEST <= first && first <= last && last <= HIGHEST).then_some(Self { first, last })
     }
 
+    /// Of two numbers that are known to be in order.
+    pub(crate) const fn between(first: u32, last: u32) -> Self {
+        Self { first, last }
+    }
+
     /// How many numbers there are: at least one.
     fn len(self) -> u64 {
         u64::from(self.last - self.first) + 1
@@ -31,6 +36,12 @@ impl Range {
         let start = fnv1a(target) % self.len();
         // Below the range's length, which fits: both ends are u32.
         (0..self.len()).map(move |step| self.first + ((start + step) % self.len()) as u32)
+    }
+}
+
+impl std::fmt::Display for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} to {}", self.first, self.last)
     }
 }
 

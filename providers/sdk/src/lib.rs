@@ -97,6 +97,7 @@ mod imports;
 pub mod kubernetes;
 pub mod libvirt;
 pub mod mark;
+pub mod nocloud;
 mod profile;
 mod provider;
 pub mod time;

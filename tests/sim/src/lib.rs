@@ -4,8 +4,8 @@
 //! asked of a backend ([`journal`]), what can go wrong on the way there ([`fault`]), the wrapper that does all
 //! three around any capability, simulated or real ([`watched`]), what it writes down ([`recording`]) without
 //! secrets ([`redactor`]) and answers again ([`replay`]), and what is known of a backend behind a provider's back
-//! ([`backend`]). The backends are the Kubernetes API
-//! ([`kubernetes`]), hosts that run libvirt ([`libvirt`]) and Google Compute Engine ([`compute`]). A simulation knows no provider's logic, and
+//! ([`backend`]). The backends are the Kubernetes API ([`kubernetes`]), hosts that run libvirt ([`libvirt`]), Google
+//! Compute Engine ([`compute`]) and a Proxmox VE cluster ([`proxmox`]). A simulation knows no provider's logic, and
 //! answers as the real thing was measured to answer.
 
 pub mod backend;
@@ -17,6 +17,7 @@ pub mod journal;
 pub mod kubernetes;
 pub mod libvirt;
 mod looks;
+pub mod proxmox;
 pub mod random;
 pub mod recording;
 pub mod redactor;

@@ -2,7 +2,7 @@
 
 mod document;
 mod real;
-mod seed;
+pub(super) mod seed;
 mod simulated;
 
 use std::{collections::BTreeSet, sync::Arc};

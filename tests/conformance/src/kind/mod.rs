@@ -6,6 +6,7 @@
 pub mod gcp;
 pub mod kubernetes;
 pub mod libvirt;
+pub mod proxmox;
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,6 +23,7 @@ use crate::halt::Go;
 use gcp::SimulatedCompute;
 use kubernetes::SimulatedKubernetes;
 use libvirt::SimulatedLibvirt;
+use proxmox::SimulatedProxmox;
 use serde_json::Value;
 
 /// What the operator rests at most: after a permanent failure.
@@ -88,6 +90,7 @@ type OverHttp = fn(&Value, &Value) -> Option<Arc<dyn Kind>>;
 /// What is reached over HTTP: each says whether the config is one for its kind of backend.
 const OVER_HTTP: &[OverHttp] = &[
     SimulatedCompute::over_http, // one a line
+    SimulatedProxmox::over_http,
 ];
 
 /// There is no simulation for a component.

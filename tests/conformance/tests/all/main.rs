@@ -11,6 +11,8 @@ mod libvirt;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]
+mod proxmox;
+#[cfg(test)]
 mod real;
 #[cfg(test)]
 mod support;

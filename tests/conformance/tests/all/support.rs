@@ -7,7 +7,10 @@ use std::{
 
 use egress_conformance::{
     Entry, Outcome, Progress, Report, Settings, Suite, Verdict,
-    kind::{gcp::SimulatedCompute, kubernetes::SimulatedKubernetes, libvirt::SimulatedLibvirt},
+    kind::{
+        gcp::SimulatedCompute, kubernetes::SimulatedKubernetes, libvirt::SimulatedLibvirt,
+        proxmox::SimulatedProxmox,
+    },
 };
 use egress_runtime::{Limits, Module, Runtime, RuntimeConfig};
 use serde_json::{Value, json};
@@ -65,6 +68,16 @@ pub fn on_libvirt(settings: Settings) -> Report {
 pub fn on_compute(settings: Settings) -> Report {
     let config = settings.entry.as_ref().map(|entry| entry.config.clone()).unwrap();
     let kind = SimulatedCompute::of(&config).unwrap();
+    let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
+    println!("{}", report.summary());
+    report
+}
+
+/// What comes of a component on the simulated Proxmox VE.
+pub fn on_proxmox(settings: Settings) -> Report {
+    let images = json!({ "debian-13": { "templates": { "pve1": 9000, "pve2": 9001 } } });
+    let nodes = json!([{ "name": "pve1" }, { "name": "pve2" }]);
+    let kind = SimulatedProxmox::for_config(&json!({ "nodes": nodes, "images": images })).unwrap();
     let report = Suite::open_in(runtime(), Arc::new(kind), settings).unwrap().run(&Printed).unwrap();
     println!("{}", report.summary());
     report

@@ -14,14 +14,14 @@ const FILES: u32 = 25;
 
 /// A file: its name, its name in the plain tree, its bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct File<'a> {
+pub(super) struct File<'a> {
     pub name: &'a str,
     pub plain: &'a str,
     pub data: &'a [u8],
 }
 
 /// The image. A folder is one sector: a handful of files.
-pub fn image(volume: &str, files: &[File<'_>]) -> Vec<u8> {
+pub(super) fn image(volume: &str, files: &[File<'_>]) -> Vec<u8> {
     let mut at = FILES;
     let mut placed = Vec::new();
     for file in files {
@@ -164,7 +164,7 @@ fn record(name: &[u8], at: u32, length: usize, folder: bool) -> Vec<u8> {
 
 /// The files of an image that was made here; for whoever looks into a seed.
 #[cfg(test)]
-pub fn read(image: &[u8]) -> std::collections::BTreeMap<String, Vec<u8>> {
+pub(super) fn read(image: &[u8]) -> std::collections::BTreeMap<String, Vec<u8>> {
     let mut files = std::collections::BTreeMap::new();
     let mut at = JOLIET_ROOT as usize * SECTOR;
     while image[at] > 0 {
