@@ -101,7 +101,8 @@ impl<H: Host> Making<'_, '_, H> {
                 Some(Operation { failed: Some(failed), .. }) => {
                     return self.failed(&progress, running.what, &failed);
                 }
-                Some(_) => progress = self.after(&progress, running.what),
+                // Should it not be there in spite of it, the same request id would only say again that all went well.
+                Some(_) => progress = progress.anew(),
                 None => progress = Progress { stage: Stage::Look, running: None, ..progress },
             }
             if self.is_enough() {
@@ -115,26 +116,28 @@ impl<H: Host> Making<'_, '_, H> {
                     return Err(instance::foreign(&self.api.config().project, &self.at, &mark, &ours));
                 }
                 Found::Ours(machine) => return self.stands(&progress, &machine),
-                Found::Nothing => progress.stage = Stage::Firewall,
+                Found::Nothing => progress.stage = Stage::Insert,
             }
             if self.is_enough() {
                 return Ok(self.soon(&progress));
             }
         }
-        let rule = firewall::name(self.api.host(), self.api.config(), self.port);
-        if progress.stage == Stage::Firewall {
-            if let (Some(name), Some(config)) = (&rule, &self.api.config().firewall) {
-                match firewall::ensure(self.api, name, config, self.port, progress.attempt)? {
-                    Rule::Stands => {}
-                    Rule::Begun(operation) => return self.begun(&progress, What::Firewall, *operation),
-                }
-            }
-            progress.stage = Stage::Insert;
-            if self.is_enough() {
-                return Ok(self.soon(&progress));
+        match progress.stage {
+            Stage::Admit => self.admit(&progress),
+            Stage::Look | Stage::Insert => self.insert(&progress),
+        }
+    }
+
+    /// Lets clients in. Last, since a rule that an instance uses is not collected.
+    fn admit(&self, progress: &Progress) -> Result<Created, Error> {
+        let (config, host) = (self.api.config(), self.api.host());
+        if let (Some(name), Some(rule)) = (firewall::name(host, config, self.port), &config.firewall) {
+            match firewall::ensure(self.api, &name, rule, self.port, progress.attempt)? {
+                Rule::Stands => {}
+                Rule::Begun(operation) => return self.begun(progress, What::Firewall, *operation),
             }
         }
-        self.insert(&progress, rule.as_deref())
+        Ok(Created::Done(self.at.id()))
     }
 
     fn is_enough(&self) -> bool {
@@ -146,16 +149,7 @@ impl<H: Host> Making<'_, '_, H> {
         pending(&self.at, progress, SOON_MS, message)
     }
 
-    /// Where to go on once an operation ended well.
-    fn after(&self, progress: &Progress, what: What) -> Progress {
-        let stage = if what == What::Firewall { Stage::Insert } else { Stage::Look };
-        // Should it not be there in spite of it, the same request id would only say again that all went well.
-        let attempt =
-            if what == What::Firewall { progress.attempt } else { progress.attempt.saturating_add(1) };
-        Progress { stage, attempt, running: None, tried: progress.tried.clone() }
-    }
-
-    fn insert(&self, progress: &Progress, rule: Option<&str>) -> Result<Created, Error> {
+    fn insert(&self, progress: &Progress) -> Result<Created, Error> {
         let Location { zone, name } = &self.at;
         let config = self.api.config();
         let address = match config.external {
@@ -163,13 +157,14 @@ impl<H: Host> Making<'_, '_, H> {
             External::Ephemeral | External::None => None,
         };
         let mark = self.api.host().mark();
+        let rule = firewall::name(self.api.host(), config, self.port);
         let parts = Parts {
             name,
             zone,
             mark: &mark,
             metadata: self.metadata,
             address: address.as_deref(),
-            firewall: rule,
+            firewall: rule.as_deref(),
         };
         let body = body::instance(config, self.placed, &parts);
         let id = request_id::derive(&["insert", &config.project, zone, name, &progress.attempt.to_string()]);
@@ -258,7 +253,16 @@ impl<H: Host> Making<'_, '_, H> {
             return self.relabel(progress, machine);
         }
         match machine.status() {
-            Status::Running => Ok(Created::Done(self.at.id())),
+            // One that was made by another config is let in to by the rule of that one.
+            Status::Running
+                if machine.firewall() != firewall::name(self.api.host(), self.api.config(), self.port) =>
+            {
+                Ok(Created::Done(self.at.id()))
+            }
+            Status::Running if self.is_enough() => {
+                Ok(self.soon(&Progress { stage: Stage::Admit, ..progress.clone() }))
+            }
+            Status::Running => self.admit(progress),
             Status::Coming(word) => {
                 Ok(pending(&self.at, progress, POLL_MS, format!("{name} in {zone} is {word}")))
             }

@@ -2,7 +2,7 @@
 //!
 //! A rule bears no labels, so its name says whose it is, and what it says decides its name: a rule is never changed,
 //! another config makes another rule. Instances have the rule's name as a network tag and as a label; a rule whose
-//! label no instance bears is a leftover. One that is young is none yet: its first instance may be on its way.
+//! label no instance bears is a leftover. One that is young is none yet: a list may lag behind its first instance.
 
 use provider_sdk::{Clock, Context, Deleted, Error, Pending, Target, http::Method, reason, time};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::{
     request_id,
 };
 
-/// So old is a rule that nobody is about to use for the first time.
+/// So old is a rule whose instances every list shows.
 const YOUNG_MS: u64 = 3_600_000;
 const POLL_MS: u32 = 2_000;
 

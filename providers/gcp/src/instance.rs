@@ -99,6 +99,12 @@ impl Machine {
         self.protected
     }
 
+    /// The entry's rule that lets clients in to it.
+    pub fn firewall(&self) -> Option<String> {
+        let rule = self.object.get("labels").and_then(|labels| labels.get(mark::FIREWALL)?.as_str());
+        rule.map(str::to_owned)
+    }
+
     /// Whether its mark is still the earlier operator's.
     pub fn is_legacy(&self) -> bool {
         self.legacy

@@ -29,10 +29,10 @@ pub enum Stage {
     /// At what the backend shows.
     #[default]
     Look,
-    /// There was nothing: with the entry's firewall rule.
-    Firewall,
-    /// The rule stands.
+    /// There was nothing.
     Insert,
+    /// It runs: with the entry's firewall rule.
+    Admit,
 }
 
 /// See the module.
