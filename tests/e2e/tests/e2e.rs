@@ -17,6 +17,8 @@ mod conformance;
 #[cfg(test)]
 mod deployed;
 #[cfg(test)]
+mod endpoints;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod health;

@@ -2,6 +2,7 @@
 
 mod control;
 mod epo;
+mod https;
 mod lab;
 mod modules;
 mod recorder;
@@ -13,10 +14,11 @@ mod witness;
 
 pub use control::Control;
 pub use epo::{Epo, program};
+pub use https::Https;
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
-    another_build, kubernetes_provider, misbehaving, misbehaving_from_the_start, mutants, slow_to_compile,
-    with_text,
+    another_build, gcp_provider, kubernetes_provider, misbehaving, misbehaving_from_the_start, mutants,
+    proxmox_provider, slow_to_compile, with_text,
 };
 pub use recorder::{Record, Recorder};
 pub use site::{Site, Wanted, prepare};

@@ -10,6 +10,8 @@ const EARLY: &[u8] = b"misbehave-early:";
 const EARLY_BYTES: usize = 48;
 
 static KUBERNETES: LazyLock<Vec<u8>> = LazyLock::new(|| build("kubernetes-provider"));
+static PROXMOX: LazyLock<Vec<u8>> = LazyLock::new(|| build("proxmox-provider"));
+static GCP: LazyLock<Vec<u8>> = LazyLock::new(|| build("gcp-provider"));
 static MUTANTS: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-mutants"));
 static MISBEHAVING: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-misbehave"));
 
@@ -23,6 +25,16 @@ fn build(package: &str) -> Vec<u8> {
 /// The kubernetes provider.
 pub fn kubernetes_provider() -> Vec<u8> {
     KUBERNETES.clone()
+}
+
+/// The provider for Proxmox VE.
+pub fn proxmox_provider() -> Vec<u8> {
+    PROXMOX.clone()
+}
+
+/// The provider for Compute Engine.
+pub fn gcp_provider() -> Vec<u8> {
+    GCP.clone()
 }
 
 /// The same component with a note in a section of its own: it does the same under another digest, as a

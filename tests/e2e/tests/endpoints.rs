@@ -1,0 +1,296 @@
+//! Providers that speak HTTP, from Proxies in the cluster to servers behind TLS and credentials out of Secrets: made,
+//! replaced and deleted, while tokens, keys and certificates are replaced under them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use egress_operator::api::Proxy;
+use egress_runtime::capability::{Http, HttpResponse, SystemClock};
+use egress_sim::{
+    compute::{Compute, ComputeSpec},
+    proxmox::{NodeSpec, Pve, StorageSpec},
+};
+use futures::future::join_all;
+use k8s_openapi::api::{
+    core::v1::Secret,
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::harness::{Https, Lab, Site, Wanted, Witness, gcp_provider, proxmox_provider};
+
+const SECRET: &str = "backend";
+const PROXIES: usize = 4;
+/// Longer than a request that began before takes.
+const IN_FLIGHT: Duration = Duration::from_secs(3);
+
+/// Addresses that simulated machines tell are this machine's own for a while, so that they can be probed.
+struct Local(&'static str);
+
+impl Local {
+    fn route(network: &'static str) -> Self {
+        assert!(ip(&["route", "replace", "local", network, "dev", "lo"]), "a route to {network}");
+        Self(network)
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        ip(&["route", "delete", "local", self.0, "dev", "lo"]);
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).status().is_ok_and(|status| status.success())
+}
+
+/// What listens at every machine's proxy.
+async fn listener() -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
+    let port = listener.local_addr().expect("a port").port();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    port
+}
+
+/// A backend's entry, and what is changed under it.
+struct Backend {
+    entry: Value,
+    servers: Vec<Https>,
+    /// What the first servers' certificates are.
+    authorities: String,
+    /// The Secret's credentials and the `Authorization` that they lead to: before and after.
+    credentials: [(String, String); 2],
+    /// How many machines there are.
+    machines: Box<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl Backend {
+    async fn put_secret(&self, site: &Site, credentials: &str, authorities: &str) {
+        let data = json!({ "credentials": credentials, "ca": authorities });
+        let secret = json!({ "metadata": { "name": SECRET }, "stringData": data });
+        site.lab.apply::<Secret>(&site.system.api(), secret).await;
+    }
+
+    fn admit(&self, which: &[usize]) {
+        let values: BTreeSet<String> = which.iter().map(|&index| self.credentials[index].1.clone()).collect();
+        self.servers.iter().for_each(|server| server.admit(values.clone()));
+    }
+}
+
+/// The operator may read the one Secret.
+async fn grant_secret(site: &Site) {
+    let rules =
+        json!([{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get"] }]);
+    let role = json!({ "metadata": { "name": SECRET }, "rules": rules });
+    site.lab.apply::<Role>(&site.system.api(), role).await;
+    let binding = json!({
+        "metadata": { "name": SECRET },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SECRET },
+        "subjects": [{ "kind": "ServiceAccount", "name": "egress-operator", "namespace": site.system.name }],
+    });
+    site.lab.apply::<RoleBinding>(&site.system.api(), binding).await;
+}
+
+async fn change_port(proxies: &Api<Proxy>, name: &str, port: u16) {
+    let patch = Patch::Merge(json!({ "spec": { "port": port } }));
+    proxies.patch(name, &PatchParams::default(), &patch).await.expect("another port");
+}
+
+/// Proxies live a whole life while everything that opens the backend is replaced, and nothing ever fails.
+async fn live(purpose: &'static str, component: &[u8], backend: Backend) {
+    let lab = Lab::new().await;
+    let site = Site::new(&lab, purpose, 1).await;
+    grant_secret(&site).await;
+    let [(first, _), (second, _)] = backend.credentials.clone();
+    backend.put_secret(&site, &first, &backend.authorities).await;
+    backend.admit(&[0]);
+    site.put_module(component).await;
+    site.put_entry(&backend.entry).await;
+    let epo = site.start(&[]).await;
+    let witness = Arc::new(Witness::default());
+    witness.watch(&site);
+    let (port, other) = (listener().await, listener().await);
+    let names: Vec<String> = (0..PROXIES).map(|index| format!("p{index}")).collect();
+    let make = |name: &String| {
+        let wanted = Wanted { port: Some(port), ..Wanted::default() };
+        let (site, name) = (&site, name.clone());
+        async move { site.create(0, &name, wanted).await }
+    };
+    join_all(names.iter().map(make)).await;
+    join_all(names.iter().map(|name| site.ready(0, name))).await;
+    join_all(names.iter().map(|name| site.healthy(0, name))).await;
+    assert_eq!((backend.machines)(), PROXIES);
+
+    // While machines are replaced, servers show other certificates and take other credentials.
+    let replaced = async {
+        for name in &names {
+            change_port(&site.proxies(0), name, other).await;
+        }
+        join_all(names.iter().map(|name| site.ready(0, name))).await;
+    };
+    let rotated = async {
+        let next: Vec<String> = backend.servers.iter().map(Https::next_certificate).collect();
+        let next = next.concat();
+        backend.put_secret(&site, &first, &format!("{}{next}", backend.authorities)).await;
+        tokio::time::sleep(IN_FLIGHT).await;
+        backend.servers.iter().for_each(Https::renew);
+        backend.admit(&[0, 1]);
+        backend.put_secret(&site, &second, &next).await;
+        tokio::time::sleep(IN_FLIGHT).await;
+        backend.admit(&[1]);
+    };
+    tokio::join!(replaced, rotated);
+    join_all(names.iter().map(|name| site.healthy(0, name))).await;
+    assert_eq!((backend.machines)(), PROXIES);
+    join_all(names.iter().map(|name| site.delete(0, name))).await;
+    assert_eq!((backend.machines)(), 0);
+    assert_eq!(witness.failures(), Vec::<String>::new());
+    let log = epo.log();
+    for secret in backend.credentials.iter().flat_map(|(secret, header)| [secret, header]) {
+        assert!(!log.contains(secret.as_str()), "a credential stands in the log");
+    }
+}
+
+fn place(key: &str) -> Value {
+    json!({ "secretRef": { "name": SECRET, "key": key } })
+}
+
+#[tokio::test]
+async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
+    let _local = Local::route("10.20.0.0/16");
+    let names = ["pve1", "pve2"];
+    let nodes = names.map(|name| NodeSpec::new(name, name));
+    let storages = names.map(|name| StorageSpec {
+        node: Some(name.to_owned()),
+        name: "local".to_owned(),
+        content: "images,iso".to_owned(),
+        total: 1 << 40,
+    });
+    let pve = Pve::new(Arc::new(SystemClock::default()), &nodes, &storages);
+    pve.put_template(9000, "pve1", "local", 2);
+    pve.put_template(9001, "pve2", "local", 2);
+    let refused = HttpResponse {
+        status: 401,
+        reason: "permission denied - invalid PVE token".to_owned(),
+        ..HttpResponse::default()
+    };
+    let (mut servers, mut authorities, mut endpoints) = (Vec::new(), String::new(), BTreeMap::new());
+    for name in names {
+        let backend: Arc<dyn Http> = Arc::new(pve.clone());
+        let (server, pem) = Https::start(backend, name, 2, refused.clone()).await;
+        let credentials = json!({ "header": {
+            "format": "PVEAPIToken={principal}={secret}", "principal": "epo@pve!operator", "secret": place("credentials"),
+        } });
+        let url = format!("https://localhost:{}/api2/json", server.port);
+        endpoints.insert(
+            name,
+            json!({ "url": url, "ca": place("ca"), "credentials": credentials, "connections": 4 }),
+        );
+        authorities.push_str(&pem);
+        servers.push(server);
+    }
+    let entry = json!({
+        "module": { "configMap": { "name": "module" } },
+        "config": {
+            "nodes": [{ "name": "pve1" }, { "name": "pve2" }],
+            "isoStorage": "local",
+            "images": { "debian": { "templates": { "pve1": 9000, "pve2": 9001 } } },
+            "machineTypes": { "small": { "cores": 1, "memoryMiB": 512 } },
+            "defaults": { "zone": "pve1" },
+        },
+        "health": { "periodSeconds": 2, "timeoutSeconds": 2 },
+        "grants": { "http": { "endpoints": endpoints } },
+    });
+    let credentials = ["8c1b7c2e-first", "8c1b7c2e-second"]
+        .map(|token| (token.to_owned(), format!("PVEAPIToken=epo@pve!operator={token}")));
+    let machines = Box::new(move || pve.machines().into_iter().filter(|seen| !seen.template).count());
+    live("proxmox", &proxmox_provider(), Backend { entry, servers, authorities, credentials, machines })
+        .await;
+}
+
+/// Gives each user a token of its own.
+async fn tokens() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("a port").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut asked = String::new();
+                let mut buffer = [0; 4096];
+                // One read may bring half a request.
+                while !asked.contains("second") && !asked.contains("first") {
+                    match stream.read(&mut buffer).await {
+                        Ok(read @ 1..) => asked.push_str(&String::from_utf8_lossy(&buffer[..read])),
+                        _ => return,
+                    }
+                }
+                let which = if asked.contains("second") { "second" } else { "first" };
+                let token = json!({ "access_token": format!("short-{which}"), "expires_in": 3599, "token_type": "Bearer" });
+                let token = token.to_string();
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+                let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{token}", token.len());
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
+    let _local = Local::route("10.128.0.0/20");
+    let compute = Compute::new(
+        Arc::new(SystemClock::default()),
+        &ComputeSpec {
+            endpoint: "compute".to_owned(),
+            manager: None,
+            projects: BTreeMap::from([(
+                "proxies-1".to_owned(),
+                vec!["us-central1-a".to_owned(), "us-central1-b".to_owned()],
+            )]),
+            page: 500,
+        },
+    );
+    let refused = HttpResponse { status: 401, reason: "Unauthorized".to_owned(), ..HttpResponse::default() };
+    let (server, authorities) = Https::start(Arc::new(compute.clone()), "compute", 2, refused).await;
+    let url = format!("https://localhost:{}/compute/v1", server.port);
+    let entry = json!({
+        "module": { "configMap": { "name": "module" } },
+        "config": {
+            "project": "proxies-1",
+            "zones": ["us-central1-a", "us-central1-b"],
+            "externalAddress": "none",
+            "images": { "debian": { "source": "projects/debian-cloud/global/images/family/debian-13" } },
+            "machineTypes": { "small": "e2-micro" },
+            "defaults": { "zone": "us-central1-a", "machineType": "small" },
+        },
+        "health": { "periodSeconds": 2, "timeoutSeconds": 2 },
+        "grants": { "http": { "endpoints": { "compute": {
+            "url": url, "ca": place("ca"), "connections": 4,
+            "credentials": { "google": { "json": place("credentials") } },
+        } } } },
+    });
+    let token_uri = format!("http://127.0.0.1:{}/token", tokens().await);
+    let credentials = ["first", "second"].map(|which| {
+        let user = json!({
+            "type": "authorized_user", "client_id": "id", "client_secret": format!("client-{which}-sentinel"),
+            "refresh_token": format!("refresh-{which}-sentinel"), "token_uri": token_uri,
+        });
+        (user.to_string(), format!("Bearer short-{which}"))
+    });
+    let machines = Box::new(move || compute.instances().len());
+    let backend = Backend { entry, servers: vec![server], authorities, credentials, machines };
+    live("gcp", &gcp_provider(), backend).await;
+}
