@@ -10,6 +10,8 @@ const EARLY: &[u8] = b"misbehave-early:";
 const EARLY_BYTES: usize = 48;
 
 static KUBERNETES: LazyLock<Vec<u8>> = LazyLock::new(|| build("kubernetes-provider"));
+static KVM: LazyLock<Vec<u8>> = LazyLock::new(|| build("kvm-provider"));
+static KVM2: LazyLock<Vec<u8>> = LazyLock::new(|| build("kvm2-provider"));
 static MUTANTS: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-mutants"));
 static MISBEHAVING: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-misbehave"));
 
@@ -23,6 +25,16 @@ fn build(package: &str) -> Vec<u8> {
 /// The kubernetes provider.
 pub fn kubernetes_provider() -> Vec<u8> {
     KUBERNETES.clone()
+}
+
+/// The kvm provider.
+pub fn kvm_provider() -> Vec<u8> {
+    KVM.clone()
+}
+
+/// The kvm2 provider.
+pub fn kvm2_provider() -> Vec<u8> {
+    KVM2.clone()
 }
 
 /// The same component with a note in a section of its own: it does the same under another digest, as a
