@@ -71,7 +71,7 @@ projects: ## Make a provider's project in JavaScript and one in Python, and try 
 	$(CARGO) test --workspace --locked --test projects
 
 .PHONY: e2e
-e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.
+e2e: ## As root: run the tests on a real cluster with a real node, and a libvirt host; both stay up for the next run.
 	@tests/e2e/run.sh
 
 .PHONY: libvirt

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh [FILTER...] : the tests on a real cluster, which is brought up if it isn't, and stays up for the next
-# run; tests/labs/k8s/down.sh e2e ends it. Filters are names of tests, or parts of them.
+# run.sh [FILTER...] : the tests on a real cluster and a real libvirt host, which are brought up if they aren't, and stay
+# up for the next run; tests/labs/k8s/down.sh e2e and tests/labs/libvirt/down.sh e2e end them. Filters are names of
+# tests, or parts of them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 labs=tests/labs/k8s
@@ -13,6 +14,16 @@ need_root
 "$labs/image.sh"
 "$labs/up.sh" "$NAME" 16443
 "$labs/node.sh" "$NAME"
+hypervisor=tests/labs/libvirt
+"$hypervisor/install.sh"
+"$hypervisor/root.sh"
+"$hypervisor/tiny.sh"
+"$hypervisor/image.sh"
+# Emulated even where /dev/kvm would do: what CI sees is what everybody sees.
+FAKE_KVM=1 "$hypervisor/up.sh" e2e 3
+export HYPERVISOR_ADDRESS=10.99.3.2 HYPERVISOR_RUN=$LAB/run/libvirt-e2e
+export HYPERVISOR_WITHIN="$PWD/$hypervisor/within.sh e2e"
+export HYPERVISOR_GUEST=$LAB/libvirt/guest.qcow2 HYPERVISOR_TINY=$LAB/libvirt/tiny.qcow2
 say "building the operator and the tests"
 # Of the whole workspace, like make test: with other packages chosen, dependencies get other features, and
 # wasmtime is built anew. The tests of the command line bring epo itself.

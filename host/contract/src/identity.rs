@@ -89,6 +89,11 @@ impl InstanceName {
             Err(InvalidName { what: "instance name", value: name.to_owned(), rule: "proxy-[a-z0-9-]{1,57}" })
         }
     }
+
+    /// Whether it is that of something that several instances share, and no Proxy owns.
+    pub fn is_shared(&self) -> bool {
+        self.0.starts_with(SHARED)
+    }
 }
 
 impl fmt::Display for InstanceName {

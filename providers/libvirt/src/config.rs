@@ -32,6 +32,8 @@ pub struct Config {
     pub network_config: Option<String>,
     pub install_guest_agent: bool,
     pub autostart: bool,
+    /// The folder at the hosts for what machines say on their consoles.
+    pub console_logs: Option<String>,
     pub allow_emulation: bool,
     pub ipv6: bool,
     pub legacy_namespaces: Vec<String>,
@@ -231,6 +233,7 @@ fn read(root: &mut Object<'_>) -> Config {
         network_config: document(root, "networkConfig"),
         install_guest_agent: switch(root, "installGuestAgent", true),
         autostart: switch(root, "autostart", true),
+        console_logs: folder(root, "consoleLogs"),
         allow_emulation: switch(root, "allowEmulation", false),
         ipv6: switch(root, "ipv6", false),
         legacy_namespaces: root
@@ -246,6 +249,17 @@ fn switch(root: &mut Object<'_>, key: &'static str, otherwise: bool) -> bool {
 
 fn text(object: &mut Object<'_>, key: &'static str) -> Option<String> {
     object.optional(key).and_then(|field| field.text().map(str::to_owned))
+}
+
+/// Whether machines may write there is the grant's.
+fn folder(root: &mut Object<'_>, key: &'static str) -> Option<String> {
+    let field = root.optional(key)?;
+    let text = field.text()?;
+    if !text.starts_with('/') || text.ends_with('/') {
+        field.fault(format!("must be a folder at the hosts, such as /var/log/libvirt/qemu, but is {text:?}"));
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 fn document(root: &mut Object<'_>, key: &'static str) -> Option<String> {

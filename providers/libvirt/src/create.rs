@@ -215,13 +215,13 @@ fn stands<H: Host>(
     let stuck = |reason: &str, why: &str| {
         Error::transient(reason, format!("domain {} at host {} {why}", at.name, at.host))
     };
-    match State::read(seen.state) {
-        State::Running => {
-            if let Some(elsewhere) = machine.elsewhere() {
-                remark(site, ways, machine, elsewhere)?;
-            }
-            Ok(Standing::Settled(Created::Done(at.id())))
-        }
+    let state = State::read(seen.state);
+    if let (State::Running | State::Shutoff | State::Crashed, Some(elsewhere)) = (state, machine.elsewhere())
+    {
+        remark(site, ways, machine, elsewhere)?;
+    }
+    match state {
+        State::Running => Ok(Standing::Settled(Created::Done(at.id()))),
         State::None => {
             Ok(Standing::Settled(pending(at, None, BOOT_POLL_MS, "its state is not known yet".to_owned())))
         }

@@ -1,8 +1,9 @@
 //! A domain's document as it is defined.
 //!
 //! It holds what the host's allow-list lets through and nothing beyond: disks as files, since AppArmor's profiles
-//! are made from these, one virtio card on the bridge, the agent's channel, a serial console. No UUID stands in
-//! it: so a define can't change a domain that somebody else made under the name meanwhile (code 9 instead).
+//! are made from these, one virtio card on the bridge, the agent's channel, a serial console. The seed is a disk like
+//! the other and no CD-ROM: kernels made for clouds boot from virtio and know no SATA. No UUID stands in it: so a
+//! define can't change a domain that somebody else made under the name meanwhile (code 9 instead).
 
 use crate::{
     config::{Firmware, MachineType},
@@ -20,13 +21,15 @@ pub struct Wanted<'a> {
     pub overlay: &'a str,
     pub seed: &'a str,
     pub bridge: &'a str,
+    /// The folder for what it says on its console.
+    pub console_logs: Option<&'a str>,
     /// The metadata element, whole.
     pub mark: &'a str,
 }
 
 /// The document.
 pub fn write(wanted: &Wanted<'_>) -> String {
-    let Wanted { name, machine, firmware, kind, overlay, seed, bridge, mark } = wanted;
+    let Wanted { name, machine, firmware, kind, overlay, seed, bridge, console_logs, mark } = wanted;
     let (name, overlay, seed, bridge) = (escape(name), escape(overlay), escape(seed), escape(bridge));
     let (os, loader, smm) = match firmware {
         Firmware::Bios => ("", "", ""),
@@ -42,6 +45,10 @@ pub fn write(wanted: &Wanted<'_>) -> String {
     };
     // An emulated CPU that looks like the host's does not exist.
     let cpu = if *kind == "kvm" { "<cpu mode=\"host-passthrough\"/>" } else { "<cpu mode=\"maximum\"/>" };
+    // Kept over a reboot, which is when people look.
+    let log = console_logs
+        .map(|folder| format!("<log file=\"{}/{name}.console.log\" append=\"on\"/>", escape(folder)))
+        .unwrap_or_default();
     let MachineType { vcpus, memory_mib } = machine;
     format!(
         "<domain type=\"{kind}\"><name>{name}</name><metadata>{mark}</metadata>\
@@ -52,11 +59,11 @@ pub fn write(wanted: &Wanted<'_>) -> String {
          <devices>\
          <disk type=\"file\" device=\"disk\"><driver name=\"qemu\" type=\"qcow2\" discard=\"unmap\"/>\
          <source file=\"{overlay}\"/><target dev=\"vda\" bus=\"virtio\"/></disk>\
-         <disk type=\"file\" device=\"cdrom\"><driver name=\"qemu\" type=\"raw\"/><source file=\"{seed}\"/>\
-         <target dev=\"sda\" bus=\"sata\"/><readonly/></disk>\
+         <disk type=\"file\" device=\"disk\"><driver name=\"qemu\" type=\"raw\"/><source file=\"{seed}\"/>\
+         <target dev=\"vdb\" bus=\"virtio\"/><readonly/></disk>\
          <interface type=\"bridge\"><source bridge=\"{bridge}\"/><model type=\"virtio\"/></interface>\
          <channel type=\"unix\"><target type=\"virtio\" name=\"org.qemu.guest_agent.0\"/></channel>\
-         <serial type=\"pty\"><target port=\"0\"/></serial><console type=\"pty\"><target type=\"serial\" port=\"0\"/>\
+         <serial type=\"pty\">{log}<target port=\"0\"/></serial><console type=\"pty\"><target type=\"serial\" port=\"0\"/>\
          </console><rng model=\"virtio\"><backend model=\"random\">/dev/urandom</backend></rng>\
          </devices></domain>"
     )
@@ -145,6 +152,7 @@ mod tests {
             overlay: "/p/a.qcow2",
             seed: "/p/a-seed.iso",
             bridge: "br0",
+            console_logs: (firmware == Firmware::Bios).then_some("/var/log/libvirt/qemu"),
             mark: "<instance xmlns=\"urn:x\"><uid>u</uid></instance>",
         };
         xml::parse(&write(&wanted)).unwrap()
@@ -164,12 +172,33 @@ mod tests {
     }
 
     #[test]
+    fn any_kernel_that_finds_its_disk_finds_its_seed() {
+        let domain = wanted(Firmware::Uefi, "kvm");
+        let devices = domain.child("devices").unwrap();
+        let disks: Vec<_> = devices.children.iter().filter(|device| device.name == "disk").collect();
+        let bus = |disk: &xml::Element| disk.child("target").unwrap().attribute("bus").unwrap().to_owned();
+        assert_eq!(disks.iter().map(|disk| bus(disk)).collect::<Vec<_>>(), ["virtio"; 2]);
+        let read_only: Vec<bool> = disks.iter().map(|disk| disk.child("readonly").is_some()).collect();
+        assert_eq!(read_only, [false, true]);
+    }
+
+    #[test]
     fn firmware_and_kind_are_as_asked() {
         assert_eq!(wanted(Firmware::Bios, "kvm").child("os").unwrap().attribute("firmware"), None);
         let secure = wanted(Firmware::SecureBoot, "kvm");
         assert!(secure.at(&["features", "smm"]).is_some());
         let cpu = wanted(Firmware::Uefi, "qemu").child("cpu").cloned().unwrap();
         assert_eq!(cpu.attribute("mode"), Some("maximum"));
+    }
+
+    #[test]
+    fn a_console_is_kept_in_a_file_of_the_machines_own_where_there_is_a_folder() {
+        let log = |firmware| {
+            let domain = wanted(firmware, "kvm");
+            domain.at(&["devices", "serial", "log"]).and_then(|log| log.attribute("file")).map(str::to_owned)
+        };
+        assert_eq!(log(Firmware::Bios).as_deref(), Some("/var/log/libvirt/qemu/proxy-<a>.console.log"));
+        assert_eq!(log(Firmware::Uefi), None);
     }
 
     #[test]

@@ -100,20 +100,29 @@ impl Asked<'_> {
         let told = |way_out: &str| self.told(&failure.message, way_out);
         let image = |way_out: &str| Error::permanent("image", told(way_out));
         match &failure.kind {
-            TransferFailureKind::Denied => {
-                Error::permanent(reason::FORBIDDEN, told("see whether the grant lets images come from there"))
-            }
+            TransferFailureKind::Denied => Error::permanent(
+                reason::FORBIDDEN,
+                told("give another image, or let the grant allow this one"),
+            ),
             TransferFailureKind::Name | TransferFailureKind::Connect | TransferFailureKind::Cut => {
-                Error::transient(reason::UNREACHABLE, told(""))
+                Error::transient(
+                    reason::UNREACHABLE,
+                    told("tried again; see to the image's server, and the way there"),
+                )
             }
-            TransferFailureKind::Timeout => Error::transient(reason::TIMEOUT, told("")),
+            TransferFailureKind::Timeout => Error::transient(
+                reason::TIMEOUT,
+                told(
+                    "tried again; see to the image's server, or allow more under grants.transfer.timeouts (stallMs)",
+                ),
+            ),
             TransferFailureKind::Tls => {
                 Error::permanent("certificate-invalid", told("use a server whose certificate is trusted"))
             }
             TransferFailureKind::Status => match failure.status {
-                Some(408 | 425 | 429) | None => Error::transient(reason::BACKEND, told("")),
+                Some(408 | 425 | 429) | None => Error::transient(reason::BACKEND, told("tried again")),
                 Some(status) if status < 500 => image("correct the image's URL"),
-                Some(_) => Error::transient(reason::BACKEND, told("")),
+                Some(_) => Error::transient(reason::BACKEND, told("tried again")),
             },
             TransferFailureKind::TooLarge => image("use a smaller image"),
             TransferFailureKind::DigestMismatch => {

@@ -51,7 +51,8 @@ impl Machine {
 
 /// Looks a name up and reads its mark.
 ///
-/// A machine of the other component is ours by its mark; one of an earlier operator only where the Proxy names its id.
+/// A machine of the other component is ours by its mark; one of an earlier operator only where the Proxy names it by its
+/// id.
 pub fn find<H: Context + Libvirt>(
     host: &H,
     ways: &Ways,
@@ -65,11 +66,12 @@ pub fn find<H: Context + Libvirt>(
         Err(failure) if failure.is(code::NO_DOMAIN) => return Ok(Found::Nothing),
         Err(failure) => return Err(site.asked(format!("look {} up", at.name)).error(&failure)),
     };
-    let named = target.id.is_some();
+    // Our own names no earlier operator gave.
+    let is_named = at.name != target.name;
     let namespaces = [ways.namespace, ways.sibling]
         .into_iter()
         .chain(config.legacy_namespaces.iter().map(String::as_str))
-        .take(if named { usize::MAX } else { 2 });
+        .take(if is_named { usize::MAX } else { 2 });
     for (number, uri) in namespaces.enumerate() {
         let marked = match metadata(host, site, &domain, uri)? {
             Read::Marked(marked) => marked,

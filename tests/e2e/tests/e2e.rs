@@ -23,6 +23,8 @@ mod harness;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod hypervisors;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod latches;

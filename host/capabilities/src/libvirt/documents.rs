@@ -176,8 +176,12 @@ impl Scope<'_> {
         match element.path {
             "domain" => one_of("type", &["kvm", "qemu"]),
             "domain/os/loader" if element.text().is_empty() => Ok(()),
-            "domain/os/loader" => self.firmware(element, &element.text()),
-            "domain/os/nvram" if !element.text().trim().is_empty() => {
+            "domain/os/loader" => {
+                // Other machines start from it, too.
+                one_of("readonly", &["yes"])?;
+                self.firmware(element, &element.text())
+            }
+            "domain/os/nvram" if !element.text().is_empty() => {
                 Err("the element domain/os/nvram names a file; leave that to libvirt".to_owned())
             }
             "domain/os/nvram" => {

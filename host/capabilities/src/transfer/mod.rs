@@ -172,10 +172,10 @@ impl Transfer for TransferCapability {
         pool: &str,
         volume: &str,
     ) -> Result<Option<Progress>, TransferFailure> {
-        self.place(host, pool, volume)?;
+        let key = (host.to_owned(), pool.to_owned(), volume.to_owned());
+        self.forget_gone(&key, self.place(host, pool, volume)?).await?;
         let mut transfers = locked(&self.transfers);
         forget_old(&mut transfers);
-        let key = (host.to_owned(), pool.to_owned(), volume.to_owned());
         let Some(running) = transfers.get(&key) else { return Ok(None) };
         let told = running.told();
         if told.is_err() {

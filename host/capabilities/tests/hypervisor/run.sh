@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [FILTER] : as root, the tests beside this on a libvirt host of the lab behind a real sshd, which ends afterwards;
-# without a filter also the life of a machine by both providers, as somebody calls them by hand.
+# without a filter also the life of a machine by both providers, as somebody calls them by hand, and what they say of
+# an image's server that breaks its word.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
 labs=tests/labs/libvirt
@@ -22,4 +23,4 @@ $HYPERVISOR_WITHIN /lab/service sshd start
 cargo test --locked --workspace --test hypervisor -- --ignored --test-threads 1 "$@"
 [ $# = 0 ] || exit 0
 make providers
-cargo test --locked --workspace --test epo -- --ignored --nocapture machines
+cargo test --locked --workspace --test epo -- --ignored --nocapture machines image_servers

@@ -82,6 +82,8 @@ impl Tried {
         let read = host.volume_download(POOL, &fill.volume, 4 << 20).await.unwrap();
         assert_eq!(hex::encode(Sha256::digest(&read)), self.digest, "what stands there");
         host.volume_delete(POOL, &fill.volume).await.unwrap();
+        let gone = self.transfer.status("hv", POOL, &fill.volume).await.unwrap();
+        assert_eq!(gone, None, "nothing is said of what was removed");
     }
 }
 
@@ -92,6 +94,16 @@ async fn an_image_arrives_whole_with_and_without_its_length_and_over_redirects()
     for path in ["whole", "unsized", "moved"] {
         let sha256 = Some(tried.digest.to_uppercase());
         tried.arrives(&Fill { sha256, ..tried.fill(path) }).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a host"]
+async fn an_image_that_was_removed_is_fetched_anew() {
+    let tried = Tried::raw().await;
+    for asked in [1, 2] {
+        tried.arrives(&tried.fill("whole")).await;
+        assert_eq!(tried.images.asked("whole"), asked);
     }
 }
 

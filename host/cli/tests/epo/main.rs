@@ -11,6 +11,12 @@ mod configmap;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod image_servers;
+#[cfg(test)]
+#[expect(dead_code, reason = "the capability's own tests use all of it")]
+#[path = "../../../capabilities/tests/hypervisor/images.rs"]
+mod images;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod look;

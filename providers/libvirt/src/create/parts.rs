@@ -100,6 +100,7 @@ impl<H: Host> Making<'_, '_, H> {
             overlay: &overlay,
             seed: &seed,
             bridge: &site.bridge()?,
+            console_logs: self.config.console_logs.as_deref(),
             mark: &mark,
         };
         match site.connection().define(&domain::write(&wanted)) {

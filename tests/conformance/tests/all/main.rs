@@ -1,6 +1,8 @@
 //! The suite on trial itself: that our own provider passes it, and that it finds what is broken.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod documented;
 #[cfg(test)]
 mod gcp;
@@ -8,6 +10,10 @@ mod gcp;
 mod kubernetes;
 #[cfg(test)]
 mod libvirt;
+#[cfg(test)]
+mod libvirt_mutants;
+#[cfg(test)]
+mod machines;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]

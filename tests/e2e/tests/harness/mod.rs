@@ -3,6 +3,7 @@
 mod control;
 mod epo;
 mod https;
+mod hypervisor;
 mod lab;
 mod modules;
 mod recorder;
@@ -15,14 +16,15 @@ mod witness;
 pub use control::Control;
 pub use epo::{Epo, program};
 pub use https::Https;
+pub use hypervisor::{Hypervisor, ImageServer, Things};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
-    another_build, gcp_provider, kubernetes_provider, misbehaving, misbehaving_from_the_start, mutants,
-    proxmox_provider, slow_to_compile, with_text,
+    another_build, gcp_provider, kubernetes_provider, kvm_provider, kvm2_provider, misbehaving,
+    misbehaving_from_the_start, mutants, proxmox_provider, slow_to_compile, with_text,
 };
 pub use recorder::{Record, Recorder};
 pub use site::{Site, Wanted, prepare};
 pub use squid::Squid;
-pub use wait::{Budget, eventually, seed};
+pub use wait::{Budget, eventually, eventually_within, seed};
 pub use web::{Web, connect_through, get_through};
 pub use witness::Witness;

@@ -10,6 +10,8 @@ const EARLY: &[u8] = b"misbehave-early:";
 const EARLY_BYTES: usize = 48;
 
 static KUBERNETES: LazyLock<Vec<u8>> = LazyLock::new(|| build("kubernetes-provider"));
+static KVM: LazyLock<Vec<u8>> = LazyLock::new(|| build("kvm-provider"));
+static KVM2: LazyLock<Vec<u8>> = LazyLock::new(|| build("kvm2-provider"));
 static PROXMOX: LazyLock<Vec<u8>> = LazyLock::new(|| build("proxmox-provider"));
 static GCP: LazyLock<Vec<u8>> = LazyLock::new(|| build("gcp-provider"));
 static MUTANTS: LazyLock<Vec<u8>> = LazyLock::new(|| build("fixture-mutants"));
@@ -35,6 +37,16 @@ pub fn proxmox_provider() -> Vec<u8> {
 /// The provider for Compute Engine.
 pub fn gcp_provider() -> Vec<u8> {
     GCP.clone()
+}
+
+/// The kvm provider.
+pub fn kvm_provider() -> Vec<u8> {
+    KVM.clone()
+}
+
+/// The kvm2 provider.
+pub fn kvm2_provider() -> Vec<u8> {
+    KVM2.clone()
 }
 
 /// The same component with a note in a section of its own: it does the same under another digest, as a

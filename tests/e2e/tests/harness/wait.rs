@@ -9,12 +9,21 @@ use std::{
 const MOST: Duration = Duration::from_secs(240);
 
 /// Asks until the answer is good; what it last was is why the test fails.
-pub async fn eventually<T, E: Debug>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+pub async fn eventually<T, E: Debug>(what: &str, ask: impl AsyncFnMut() -> Result<T, E>) -> T {
+    eventually_within(MOST, what, ask).await
+}
+
+/// The same for what takes longer still.
+pub async fn eventually_within<T, E: Debug>(
+    most: Duration,
+    what: &str,
+    mut ask: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
     let start = Instant::now();
     loop {
         match ask().await {
             Ok(answer) => return answer,
-            Err(last) if start.elapsed() > MOST => panic!("{what}: not within {MOST:?}; at last: {last:?}"),
+            Err(last) if start.elapsed() > most => panic!("{what}: not within {most:?}; at last: {last:?}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }

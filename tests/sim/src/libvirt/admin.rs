@@ -1,9 +1,11 @@
 //! What an administrator sees and does at the hosts.
 
+use egress_runtime::capability::{InterfaceAddress, LibvirtFailure};
+
 use super::{
     hosts::Hosts,
     pool::{INACTIVE, RUNNING as POOL_RUNNING, Volume},
-    state::{Dom, HostState, PAUSED, RUNNING, SHUTOFF, Served},
+    state::{Dom, HostState, PAUSED, PMSUSPENDED, RUNNING, SHUTOFF, Served},
 };
 
 impl Hosts {
@@ -71,6 +73,22 @@ impl Hosts {
     /// `virsh suspend` and `virsh resume`.
     pub fn pause(&self, host: &str, name: &str, paused: bool) -> bool {
         self.edit(host, name, |dom| dom.state = if paused { (PAUSED, 1) } else { (RUNNING, 5) })
+    }
+
+    /// `virsh dompmsuspend` and `virsh dompmwakeup`.
+    pub fn suspend(&self, host: &str, name: &str, suspended: bool) -> bool {
+        self.edit(host, name, |dom| dom.state = if suspended { (PMSUSPENDED, 1) } else { (RUNNING, 4) })
+    }
+
+    /// What a source (0 leases, 1 agent, 2 neighbours) says of its addresses from now on.
+    pub fn tell_addresses(
+        &self,
+        host: &str,
+        name: &str,
+        source: u32,
+        told: Result<Vec<InterfaceAddress>, LibvirtFailure>,
+    ) -> bool {
+        self.edit(host, name, |dom| drop(dom.told.insert(source, told)))
     }
 
     /// `virsh destroy`.

@@ -1,6 +1,6 @@
 //! The calls, as libvirtd answers them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use egress_runtime::capability::{
@@ -130,6 +130,7 @@ impl LibvirtConnection for Connection {
                 booted_ms: 0,
                 number: host.made,
                 silent: false,
+                told: BTreeMap::new(),
             };
             host.domains.insert(name.clone(), dom);
             Ok(Domain { name, uuid })
@@ -242,6 +243,9 @@ impl LibvirtConnection for Connection {
         self.dom(domain, |dom, now| {
             if dom.state.0 == PAUSED || !dom.is_active() {
                 return Err(answers::not_running());
+            }
+            if let Some(told) = dom.told.get(&source) {
+                return told.clone();
             }
             let up = now.saturating_sub(dom.booted_ms);
             let address = |device: &str, ip: &str, prefix| InterfaceAddress {

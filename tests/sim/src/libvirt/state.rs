@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use egress_runtime::capability::Clock;
+use egress_runtime::capability::{Clock, InterfaceAddress};
 use sha2::{Digest, Sha256};
 
-use super::{domain::Definition, pool::Pool};
+use super::{answers::Answer, domain::Definition, pool::Pool};
 
 /// virDomainState.
 pub const RUNNING: i32 = 1;
 pub const PAUSED: i32 = 3;
 pub const SHUTOFF: i32 = 5;
+pub const PMSUSPENDED: i32 = 7;
 
 /// A domain.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Dom {
     pub(super) number: u32,
     /// Somebody took its addresses away.
     pub(super) silent: bool,
+    /// What it is to answer by source, instead of what a guest would show.
+    pub(super) told: BTreeMap<u32, Answer<Vec<InterfaceAddress>>>,
 }
 
 impl Dom {

@@ -160,6 +160,8 @@ impl Transfer for Transfers {
         pool: &str,
         volume: &str,
     ) -> Result<Option<Progress>, TransferFailure> {
-        self.look(&(host.to_owned(), pool.to_owned(), volume.to_owned()))
+        let key = (host.to_owned(), pool.to_owned(), volume.to_owned());
+        self.forget_gone(&key);
+        self.look(&key)
     }
 }

@@ -134,6 +134,92 @@ fn what_reaches_the_host_is_refused_by_its_name() {
     }
 }
 
+/// What this parser and libvirt's could read in two ways.
+#[test]
+fn a_document_means_the_same_to_libvirt() {
+    let whole = domain("");
+    // A comment is no text to libvirt, which would see the name `victim`, and the file /etc/shadow.
+    for (from, to, named) in [
+        (
+            format!("<name>{NAME}"),
+            format!("<name><!--{NAME}.-->victim"),
+            "comment in the element domain/name",
+        ),
+        (format!("<name>{NAME}"), format!("<name>{NAME}<?x y?>"), "processing instruction"),
+        (
+            "/usr/share/OVMF/OVMF_CODE_4M.ms.fd".to_owned(),
+            "<!--/usr/share-->/etc/shadow".to_owned(),
+            "comment in the element domain/os/loader",
+        ),
+        ("<on_crash>destroy".to_owned(), "<on_crash><!--x-->destroy".to_owned(), "comment"),
+        (
+            "<devices>".to_owned(),
+            "<devices><!--<hostdev/>-->".to_owned(),
+            "comment in the element domain/devices",
+        ),
+    ] {
+        assert!(whole.contains(&from), "{from}");
+        refused(&whole.replacen(&from, &to, 1), named);
+    }
+    let hidden = "<title>+ADw-/title+AD4APA-emulator+AD4-/bin/sh+ADw-/emulator+AD4APA-title+AD4-</title>";
+    for declared in ["encoding='UTF-7'", "encoding='utf-8'", "encoding='IBM037'", ""] {
+        let declaration = format!("<?xml version='1.0' {declared}?>");
+        let document = whole.replacen("<memory unit", &format!("{hidden}<memory unit"), 1);
+        refused(&format!("{declaration}{document}"), "declaration");
+        refused(&format!("\u{feff}{declaration}{document}"), "declaration");
+    }
+    // Without one it is what it looks like.
+    let plain = whole.replacen("<memory unit", &format!("{hidden}<memory unit"), 1);
+    assert_eq!(scope(|scope| scope.domain(&plain)), Ok(NAME.to_owned()));
+    // CDATA and references are text to both.
+    let cdata = whole.replacen(&format!("<name>{NAME}"), "<name><![CDATA[victim]]>", 1);
+    refused(&cdata, "victim");
+    let reference = domain("<disk type='file' device='disk'><source file='&#x2f;etc&#47;shadow'/></disk>");
+    refused(&reference, "/etc/shadow");
+}
+
+#[test]
+fn namespaces_and_repetition_hide_nothing() {
+    let whole = domain("");
+    let with = |devices: &str| domain(devices);
+    refused(&whole.replacen("<domain ", "<domain xmlns='urn:libvirt' ", 1), "namespace");
+    refused(&whole.replacen("<domain ", "<domain xmlns:qemu='urn:x' qemu:type='lxc' ", 1), "attribute type");
+    refused(&whole.replacen("<domain ", "<domain xml:base='file:///' ", 1), "attribute base");
+    refused(&with("<x:disk xmlns:x='urn:x' type='file'/>"), "another namespace");
+    refused(
+        &with("<xi:include xmlns:xi='http://www.w3.org/2001/XInclude' href='/etc/shadow' parse='text'/>"),
+        "devices/include of another namespace",
+    );
+    refused(&with("<undeclared:disk/>"), "no XML");
+    refused(&whole.replacen("<domain type='kvm'", "<domain type='kvm' type='lxc'", 1), "no XML");
+    refused(
+        &with(
+            "<disk type='file' device='disk'><source file='/var/lib/libvirt/images/proxy-x' file='/etc/shadow'/></disk>",
+        ),
+        "no XML",
+    );
+    refused(
+        &with(
+            "<disk type='file' device='disk'><source file='/var/lib/libvirt/images/proxy-x'/><source file='/etc/shadow'/></disk>",
+        ),
+        "/etc/shadow",
+    );
+    // A second part of the same name is looked at like the first.
+    refused(&whole.replacen("</domain>", "<devices><hostdev/></devices></domain>", 1), "devices/hostdev");
+    refused(&whole.replacen("</domain>", "<os><kernel>/x</kernel></os></domain>", 1), "os/kernel");
+    refused(&whole.replacen("<name>", "<name><b/>", 1), "domain/name/b");
+    refused(&whole.replacen("<memory", "\0<memory", 1), "no XML");
+    refused(&format!("{whole}<domain/>"), "no XML");
+}
+
+#[test]
+fn firmware_that_others_start_from_is_not_written() {
+    let whole = domain("");
+    refused(&whole.replacen("<loader readonly='yes'", "<loader readonly='no'", 1), "readonly \"no\"");
+    refused(&whole.replacen("<loader readonly='yes' ", "<loader ", 1), "readonly \"\"");
+    refused(&whole.replacen("OVMF_VARS_4M.ms.fd'/>", "OVMF_VARS_4M.ms.fd'> </nvram>", 1), "domain/os/nvram");
+}
+
 #[test]
 fn a_bomb_does_not_go_off() {
     let dtd = "<!DOCTYPE domain [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;'>]>";
@@ -161,6 +247,8 @@ fn a_volume_backs_onto_our_own_alone() {
     for path in ["/etc/shadow", "/var/lib/libvirt/images/other", "json:{}", "", "nbd://x/y"] {
         assert!(read(&volume("proxy-a", path)).unwrap_err().contains("volume/backingStore/path"), "{path}");
     }
+    let split = volume("<!--proxy-a.-->victim", base);
+    assert!(read(&split).unwrap_err().contains("comment in the element volume/name"));
     for name in ["../proxy-a", "a", ""] {
         assert!(read(&volume(name, base)).unwrap_err().contains("name"), "{name}");
     }
@@ -171,7 +259,9 @@ fn a_volume_backs_onto_our_own_alone() {
 #[test]
 fn metadata_is_one_element_without_a_bomb() {
     assert_eq!(metadata("<vm><uid>1</uid></vm>"), Ok(()));
-    for bad in ["<a/><b/>", "text", "<!DOCTYPE a []><a/>", "<a", ""] {
+    for bad in
+        ["<a/><b/>", "text", "<!DOCTYPE a []><a/>", "<?xml version='1.0' encoding='UTF-7'?><a/>", "<a", ""]
+    {
         assert!(metadata(bad).is_err(), "{bad}");
     }
 }

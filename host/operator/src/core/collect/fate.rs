@@ -56,7 +56,8 @@ pub fn judge(item: &Item, seen: Timestamp, census: &Census, installation: &Insta
     }
     let watched = match value(&item.mark, MARK_NAMESPACE) {
         Some(namespace) => census.reads(namespace),
-        None => census.is_whole(),
+        // What is shared has no Proxy anywhere: its provider lists it when nothing uses it.
+        None => census.is_whole() || InstanceName::read_back(&item.name).is_ok_and(|name| name.is_shared()),
     };
     if !watched {
         return Verdict::Unwatched;

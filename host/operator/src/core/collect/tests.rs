@@ -318,6 +318,19 @@ async fn namespaces_that_are_not_watched_may_hold_the_owner() {
 }
 
 #[tokio::test]
+async fn what_is_shared_goes_though_not_all_namespaces_are_watched() {
+    let (world, mut sweeps) = Sweeps::new();
+    world.leftover("image");
+    world.with(|state| {
+        state.namespaces.insert("team-b".into());
+        let (_, image) = state.items.get_mut("image").unwrap();
+        image.name = format!("proxy-base-{}-entry-debian", installation().hash());
+    });
+    sweeps.sweeps(3).await;
+    assert_eq!(world.there(), [""; 0]);
+}
+
+#[tokio::test]
 async fn without_a_census_nothing_is_removed() {
     for why in [NoCensus::KindGoing, NoCensus::Unread("proxies is forbidden".into())] {
         let (world, mut sweeps) = Sweeps::new();
