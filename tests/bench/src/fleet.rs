@@ -133,7 +133,7 @@ impl Writes {
     }
 
     fn all(&self) -> f64 {
-        self.0.values().sum()
+        self.0.values().fold(0.0, |all, count| all + count)
     }
 }
 
