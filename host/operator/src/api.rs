@@ -32,6 +32,8 @@ pub const RETRY_ANNOTATION: &str = "egressproxies.dev/retry";
 
 /// On a Proxy that is being deleted, with the value `true`: it goes, and its instance stays where it is.
 pub const ABANDON_ANNOTATION: &str = "egressproxies.dev/abandon";
+/// On a Proxy that has no instance yet: the id of one that an earlier operator made, which it takes over.
+pub const ADOPT_ANNOTATION: &str = "egressproxies.dev/adopt";
 /// On a ProviderHealth: the sweep of the collector whose instances may go, although they are many.
 pub const COLLECT_ANNOTATION: &str = "egressproxies.dev/collect";
 

@@ -14,7 +14,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    api::{ABANDON_ANNOTATION, FINALIZER, KeyRef, Proxy, ProxyStatus, RETRY_ANNOTATION},
+    api::{ABANDON_ANNOTATION, ADOPT_ANNOTATION, FINALIZER, KeyRef, Proxy, ProxyStatus, RETRY_ANNOTATION},
     cluster::{CallError, FIELD_MANAGER, call},
     core::{
         names,
@@ -163,6 +163,7 @@ fn record(key: &ProxyKey, proxy: Proxy) -> ProxyRecord {
         finalizer: proxy.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
         retry: proxy.annotations().get(RETRY_ANNOTATION).cloned(),
         abandon: proxy.annotations().get(ABANDON_ANNOTATION).is_some_and(|value| value == "true"),
+        adopt: proxy.annotations().get(ADOPT_ANNOTATION).filter(|id| !id.is_empty()).cloned(),
         spec: proxy.spec,
         status: proxy.status.unwrap_or_default(),
     }

@@ -117,6 +117,7 @@ mod tests {
             finalizer: true,
             retry: None,
             abandon: false,
+            adopt: None,
             spec: ProxySpec { provider: "wanted".to_owned(), ..ProxySpec::default() },
             status,
         }

@@ -161,6 +161,7 @@ mod tests {
             finalizer,
             retry: None,
             abandon: false,
+            adopt: None,
             spec: spec(),
             status: ProxyStatus { instance, ..ProxyStatus::default() },
         }

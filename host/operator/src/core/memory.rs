@@ -58,6 +58,7 @@ struct Stored {
     finalizers: BTreeSet<String>,
     retry: Option<String>,
     abandon: bool,
+    adopt: Option<String>,
     spec: ProxySpec,
     status: ProxyStatus,
 }
@@ -80,6 +81,7 @@ impl MemoryStore {
             finalizers: BTreeSet::new(),
             retry: None,
             abandon: false,
+            adopt: None,
             spec: spec.clone(),
             status: ProxyStatus::default(),
         });
@@ -104,6 +106,11 @@ impl MemoryStore {
     /// Sets the annotation that leaves its instance behind.
     pub fn set_abandon(&self, key: &ProxyKey) -> Option<ProxyRecord> {
         self.change(key, |stored| stored.abandon = true)
+    }
+
+    /// Sets the annotation that names an earlier operator's instance.
+    pub fn set_adopt(&self, key: &ProxyKey, id: &str) -> Option<ProxyRecord> {
+        self.change(key, |stored| stored.adopt = Some(id.to_owned()))
     }
 
     /// Puts a status in as somebody with rights on it would, whatever it was.
@@ -191,6 +198,7 @@ impl Stored {
             finalizer: self.finalizers.contains(FINALIZER),
             retry: self.retry.clone(),
             abandon: self.abandon,
+            adopt: self.adopt.clone(),
             spec: self.spec.clone(),
             status: self.status.clone(),
         }

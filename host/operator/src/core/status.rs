@@ -20,6 +20,8 @@ use crate::{
 
 /// Looks in a row that may fail before a proxy that ran counts as unknown: one lost packet is no news.
 const DOUBT: u32 = 3;
+/// The incarnation that may take over what stands already.
+const FIRST: u32 = 1;
 
 /// A reason: the budget of replacements within an hour is used up.
 pub const TOO_OFTEN: &str = "replaced-too-often";
@@ -76,7 +78,8 @@ impl<'a> Change<'a> {
         )
     }
 
-    /// A new instance gets its name; nothing was called yet.
+    /// A new instance gets its name; nothing was called yet. The first one may stand already, made by an earlier
+    /// operator: then it has its id before.
     pub fn begun(&self, incarnation: u32, name: String, revision: &str) -> ProxyStatus {
         let mut status = self.record.status.clone();
         let message = format!("creating {name} with provider {}", self.record.spec.provider);
@@ -87,6 +90,7 @@ impl<'a> Change<'a> {
             spec_hash: hash::spec_hash(&self.record.spec),
             created_by: Some(revision.to_owned()),
             begun: Some(Time(self.now)),
+            id: self.record.adopt.clone().filter(|_| incarnation == FIRST),
             ..InstanceStatus::default()
         });
         self.show(without_address(status), going_on(Phase::Creating, "creating", &message))

@@ -49,6 +49,8 @@ pub struct ProxyRecord {
     pub retry: Option<String>,
     /// Its instance is to be left where it is when it goes.
     pub abandon: bool,
+    /// The id of an earlier operator's instance that becomes its first.
+    pub adopt: Option<String>,
     /// What is wanted.
     pub spec: ProxySpec,
     /// What became of it.

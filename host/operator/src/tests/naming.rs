@@ -33,6 +33,7 @@ async fn user_data_is_never_asked_for_by_a_name_that_leads_elsewhere() {
             finalizer: true,
             retry: None,
             abandon: false,
+            adopt: None,
             spec: ProxySpec { cloud_init: Some(source), ..ProxySpec::default() },
             status: ProxyStatus::default(),
         };

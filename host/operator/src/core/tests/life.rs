@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use egress_contract::State;
+use egress_contract::{Error, State};
 
 use crate::{
     api::{CloudInit, KeyRef, Phase},
     core::{
         memory::Source,
         reconcile::Next,
-        tests::world::{World, drive},
+        tests::{
+            provider::When,
+            world::{World, drive},
+        },
     },
 };
 
@@ -31,6 +34,24 @@ fn a_proxy_is_made_watched_and_removed() {
     world.until_gone(&host);
     world.backend.assert_empty();
     assert_eq!(world.told(), ["Running", "Deleting", "Deleted"]);
+}
+
+#[test]
+fn the_first_instance_of_a_proxy_that_names_one_has_that_id_from_its_beginning_and_its_successor_has_not() {
+    let world = World::new();
+    let host = world.host();
+    world.store.set_adopt(&world.key, "hv1/squid-old");
+    // What create answers would be its own id, in this double.
+    world.backend.fail([(When::Before, Error::transient("away", "the backend is away"))]);
+    world.until(&host, |record| record.status.instance.is_some());
+    let id = |world: &World| world.status().instance.unwrap().id;
+    assert_eq!(id(&world).as_deref(), Some("hv1/squid-old"));
+    world.until_running(&host);
+
+    world.apply(|spec| spec.port = 8080);
+    world.until_running(&host);
+    assert_eq!(world.status().incarnation, 2);
+    assert_ne!(id(&world).as_deref(), Some("hv1/squid-old"));
 }
 
 #[test]
