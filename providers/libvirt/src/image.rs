@@ -98,10 +98,13 @@ impl<'a, 'h, H: Host> Base<'a, 'h, H> {
         }
     }
 
-    /// How far the transfer is, if one is known.
+    /// How far the transfer is, if one is known. One that found something in its way is none.
     pub fn status(&self) -> Result<Option<Transferred>, Error> {
-        let status = self.host.status(self.site.name(), self.pool, &self.volume());
-        status.map_err(|failure| self.site.asked(self.download()).transfer(&failure))
+        match self.host.status(self.site.name(), self.pool, &self.volume()) {
+            Ok(progress) => Ok(progress),
+            Err(failure) if failure.kind == TransferFailureKind::Exists => Ok(None),
+            Err(failure) => Err(self.site.asked(self.download()).transfer(&failure)),
+        }
     }
 
     /// How large the image is, as far as its server says it.

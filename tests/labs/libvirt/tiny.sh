@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")" && . ./lib.sh
 
-if [ -f "$TINY" ]; then
+of=$(cat tiny.sh lib.sh | sha256sum)
+if [ -f "$TINY" ] && [ "$(cat "$TINY.of" 2>/dev/null)" = "$of" ]; then
   say "the tiny guest is there: $TINY"
   exit 0
 fi
@@ -51,7 +52,8 @@ ip address add $ip/$mask dev eth0
 [ -z "$router" ] || ip route add default via $router
 S
 chmod +x /tmp/leased
-udhcpc -i eth0 -s /tmp/leased -q -t 20 -T 1 -n
+# On a busy machine nobody may answer for a while.
+until udhcpc -i eth0 -s /tmp/leased -q -t 20 -T 1 -n; do sleep 1; done
 echo ok >/www/hello
 httpd -p 3128 -h /www
 for port in /sys/class/virtio-ports/*; do
@@ -69,4 +71,5 @@ chmod +x guest/init
 boot_partition boot 48 TINY packages/boot/vmlinuz-"${kernel#linux-image-}" initrd.img \
   'console=ttyS0 quiet net.ifnames=0 mitigations=off'
 disk "$TINY" "$work" boot:U
+echo "$of" >"$TINY.of"
 say "made $TINY ($(du -m "$TINY" | cut -f1) MB)"

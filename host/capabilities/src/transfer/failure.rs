@@ -1,7 +1,7 @@
 //! What a failure becomes.
 
 use egress_runtime::capability::{
-    LibvirtFailure, LibvirtStage as Stage, TransferFailure, TransferFailureKind as Kind,
+    Fill, LibvirtFailure, LibvirtStage as Stage, TransferFailure, TransferFailureKind as Kind,
 };
 
 /// No space left on the device.
@@ -9,6 +9,14 @@ const ENOSPC: i32 = 28;
 
 pub(super) fn plain(kind: Kind, message: String) -> TransferFailure {
     TransferFailure { kind, status: None, code: None, message }
+}
+
+pub(super) fn exists(fill: &Fill) -> TransferFailure {
+    let Fill { host, pool, volume, .. } = fill;
+    let message = format!(
+        "the volume {volume} stands in pool {pool} of host {host} already; if it is incomplete, delete it first"
+    );
+    plain(Kind::Exists, message)
 }
 
 pub(super) fn of_status(at: &str, status: http::StatusCode) -> TransferFailure {

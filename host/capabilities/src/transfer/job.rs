@@ -80,13 +80,7 @@ impl Job {
     async fn fetch(&self) -> Result<Progress, Failed> {
         let (pool, volume) = (&self.fill.pool, &self.fill.volume);
         let filling = self.host.filling(pool, volume).await.map_err(failure::of_libvirt)?;
-        let Some(filling) = filling else {
-            let message = format!(
-                "the volume {volume} stands in pool {pool} of host {} already; if it is incomplete, delete it first",
-                self.fill.host
-            );
-            return Err(failure::plain(Kind::Exists, message));
-        };
+        let Some(filling) = filling else { return Err(failure::exists(&self.fill)) };
         let mut source = Source::open(self).await?;
         // Looked at before anything is made.
         let mut head = Vec::new();

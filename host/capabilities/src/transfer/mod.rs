@@ -100,6 +100,10 @@ impl TransferCapability {
         Ok(())
     }
 
+    fn told(&self, key: &Key) -> Option<Result<Progress, TransferFailure>> {
+        told(&mut locked(&self.transfers), key)
+    }
+
     fn place(&self, host: &str, pool: &str, volume: &str) -> Result<&Arc<Host>, TransferFailure> {
         let host = self.libvirt.host(host).map_err(failure::of_libvirt)?;
         host.may_fill(pool, volume).map_err(failure::of_libvirt)?;
@@ -138,14 +142,17 @@ impl Transfer for TransferCapability {
         }
         let key = (fill.host.clone(), fill.pool.clone(), fill.volume.clone());
         self.forget_gone(&key, host).await?;
-        let mut transfers = locked(&self.transfers);
-        forget_old(&mut transfers);
-        if let Some(running) = transfers.get(&key) {
-            let told = running.told();
-            if told.is_err() {
-                transfers.remove(&key);
-            }
+        if let Some(told) = self.told(&key) {
             return told;
+        }
+        // Told at once, so that whoever asks can remove it: of a transfer that failed later the caller may be gone.
+        let stands = host.holds(&fill.pool, &fill.volume).await.map_err(failure::of_libvirt)?;
+        let mut transfers = locked(&self.transfers);
+        if let Some(told) = told(&mut transfers, &key) {
+            return told;
+        }
+        if stands {
+            return Err(failure::exists(fill));
         }
         if transfers.len() >= MOST {
             let message = format!("{MOST} transfers are under way; try again when one is done");
@@ -174,14 +181,7 @@ impl Transfer for TransferCapability {
     ) -> Result<Option<Progress>, TransferFailure> {
         let key = (host.to_owned(), pool.to_owned(), volume.to_owned());
         self.forget_gone(&key, self.place(host, pool, volume)?).await?;
-        let mut transfers = locked(&self.transfers);
-        forget_old(&mut transfers);
-        let Some(running) = transfers.get(&key) else { return Ok(None) };
-        let told = running.told();
-        if told.is_err() {
-            transfers.remove(&key);
-        }
-        told.map(Some)
+        self.told(&key).transpose()
     }
 }
 
@@ -192,6 +192,16 @@ impl Running {
             State::Failed(failure) => Err(failure.clone()),
         }
     }
+}
+
+/// How far a transfer is, if one is known; a failure is told once.
+fn told(transfers: &mut HashMap<Key, Running>, key: &Key) -> Option<Result<Progress, TransferFailure>> {
+    forget_old(transfers);
+    let told = transfers.get(key)?.told();
+    if told.is_err() {
+        transfers.remove(key);
+    }
+    Some(told)
 }
 
 fn forget_old(transfers: &mut HashMap<Key, Running>) {

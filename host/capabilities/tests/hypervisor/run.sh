@@ -23,4 +23,4 @@ $HYPERVISOR_WITHIN /lab/service sshd start
 cargo test --locked --workspace --test hypervisor -- --ignored --test-threads 1 "$@"
 [ $# = 0 ] || exit 0
 make providers
-cargo test --locked --workspace --test epo -- --ignored --nocapture machines image_servers
+cargo test --locked --workspace --test epo -- --ignored --nocapture --test-threads 1 machines image_servers

@@ -1,5 +1,6 @@
 //! libvirt: simulated, with hosts of the names that the entry, or else the config, could mean; and real hosts.
 
+mod administrator;
 mod document;
 mod real;
 pub(super) mod seed;
@@ -23,7 +24,8 @@ use serde_json::Value;
 
 use super::{Kind, OPERATORS_LONGEST_REST, World};
 use crate::halt::Go;
-pub use real::{Administrator, Nobody, RealLibvirt};
+pub use administrator::{Administrator, Nobody};
+pub use real::RealLibvirt;
 use simulated::Simulated;
 
 const DOMAIN: &str = "domain";

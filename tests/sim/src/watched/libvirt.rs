@@ -417,3 +417,31 @@ fn named(xml: &str) -> String {
     let inner = xml.split_once("<name>").and_then(|(_, rest)| rest.split_once("</name>"));
     inner.map(|(name, _)| name.to_owned()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        clock::VirtualClock,
+        fault::{Plan, Point},
+        journal::Journal,
+        libvirt::{HostSpec, Hosts},
+    };
+
+    #[tokio::test]
+    async fn a_pooled_connection_is_opened_anew_once_it_broke() {
+        let (clock, plan, journal) = (VirtualClock::default(), Plan::default(), Journal::default());
+        let hosts = Hosts::new(Arc::new(clock.clone()), &[HostSpec::new("hv1")]);
+        let watch = Watch::new("a", journal.clone(), plan.clone(), Arc::new(clock));
+        let libvirt = WatchedLibvirt::new(watch, Arc::new(hosts));
+        plan.at(Point { number: 2, when: When::Before }, Fault::Lost);
+        let opened = libvirt.open("hv1", false).await.unwrap();
+        assert_eq!(opened.info().await.unwrap_err().stage, Stage::Cut);
+        for _ in 0..2 {
+            libvirt.open("hv1", false).await.unwrap().info().await.unwrap();
+        }
+        let calls: Vec<String> = journal.lines().into_iter().map(|line| line.call).collect();
+        let [open, info] = ["libvirt.open", "libvirt.info"];
+        assert_eq!(calls, [open, info, open, info, info]);
+    }
+}

@@ -29,7 +29,11 @@ use egress_sim::{
     watched::{Watch, Watched, WatchedLibvirt},
 };
 
-use super::{DOMAIN, SHARED, VOLUME, document, seed};
+use super::{
+    DOMAIN, SHARED, VOLUME,
+    administrator::{Administrator, Nobody},
+    document, seed,
+};
 use crate::{
     halt::{Go, Halt},
     kind::{Kind, Lend, World},
@@ -53,37 +57,6 @@ const NO_VOLUME: i32 = 50;
 const OPERATION_INVALID: i32 = 55;
 /// virStoragePoolState.
 const POOL_RUNNING: i32 = 2;
-
-/// What the hosts' administrator can do beside it: what no grant lends.
-pub trait Administrator: Send + Sync {
-    /// Holds a domain, or lets it on.
-    fn pause(&self, host: &str, domain: &str, paused: bool) -> Result<(), Unable>;
-    /// Fills the pools up, or makes room again.
-    fn fill_up(&self, host: &str, full: bool) -> Result<(), Unable>;
-    /// Keeps domains from starting, or lets them.
-    fn never_start(&self, host: &str, never: bool) -> Result<(), Unable>;
-}
-
-/// Nobody: what it would take is left untried.
-pub struct Nobody;
-
-impl Administrator for Nobody {
-    fn pause(&self, _: &str, _: &str, _: bool) -> Result<(), Unable> {
-        Err(nobody("pause a machine"))
-    }
-
-    fn fill_up(&self, _: &str, full: bool) -> Result<(), Unable> {
-        if full { Err(nobody("fill a pool up")) } else { Ok(()) }
-    }
-
-    fn never_start(&self, _: &str, never: bool) -> Result<(), Unable> {
-        if never { Err(nobody("keep machines from starting")) } else { Ok(()) }
-    }
-}
-
-fn nobody(what: &str) -> Unable {
-    Unable::NotHere(format!("no grant lets anybody {what}"))
-}
 
 /// A provider's way to some hosts, and an administrator's.
 pub struct RealLibvirt {
