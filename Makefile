@@ -71,7 +71,7 @@ projects: ## Make a provider's project in JavaScript and one in Python, and try 
 	$(CARGO) test --workspace --locked --test projects
 
 .PHONY: e2e
-e2e: ## As root: run the tests on a real cluster with a real node, and a libvirt host; both stay up for the next run.
+e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.
 	@tests/e2e/run.sh
 
 .PHONY: libvirt
@@ -84,6 +84,7 @@ libvirt: ## As root: run the tests of the libvirt client, of what is lent by it 
 soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, 50 machines, random bytes.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills leadership
 	@EPO_SOAK=1 tests/e2e/run.sh --nocapture conformance
+	@tests/e2e/run.sh hypervisors
 	@EPO_SOAK=1 tests/conformance/tests/machines/run.sh
 	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
 	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh [FILTER...] : the tests on a real cluster and a real libvirt host, which are brought up if they aren't, and stay
-# up for the next run; tests/labs/k8s/down.sh e2e and tests/labs/libvirt/down.sh e2e end them. Filters are names of
-# tests, or parts of them.
+# run.sh [FILTER...] : the tests on a real cluster, which is brought up if it isn't, and stays up for the next
+# run; tests/labs/k8s/down.sh e2e ends it. Filters are names of tests, or parts of them. The filter hypervisors brings
+# up a libvirt host too, which tests/labs/libvirt/down.sh e2e ends.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 labs=tests/labs/k8s
@@ -14,16 +14,21 @@ need_root
 "$labs/image.sh"
 "$labs/up.sh" "$NAME" 16443
 "$labs/node.sh" "$NAME"
-hypervisor=tests/labs/libvirt
-"$hypervisor/install.sh"
-"$hypervisor/root.sh"
-"$hypervisor/tiny.sh"
-"$hypervisor/image.sh"
-# Emulated even where /dev/kvm would do: what CI sees is what everybody sees.
-FAKE_KVM=1 "$hypervisor/up.sh" e2e 3
-export HYPERVISOR_ADDRESS=10.99.3.2 HYPERVISOR_RUN=$LAB/run/libvirt-e2e
-export HYPERVISOR_WITHIN="$PWD/$hypervisor/within.sh e2e"
-export HYPERVISOR_GUEST=$LAB/libvirt/guest.qcow2 HYPERVISOR_TINY=$LAB/libvirt/tiny.qcow2
+# Emulated guests take what processors there are for minutes: machines are made only where they are asked for.
+skip=(--skip hypervisors::)
+if [[ " $* " == *" hypervisors"* ]]; then
+  skip=()
+  hypervisor=tests/labs/libvirt
+  "$hypervisor/install.sh"
+  "$hypervisor/root.sh"
+  "$hypervisor/tiny.sh"
+  "$hypervisor/image.sh"
+  # Emulated even where /dev/kvm would do: what CI sees is what everybody sees.
+  FAKE_KVM=1 "$hypervisor/up.sh" e2e 3
+  export HYPERVISOR_ADDRESS=10.99.3.2 HYPERVISOR_RUN=$LAB/run/libvirt-e2e
+  export HYPERVISOR_WITHIN="$PWD/$hypervisor/within.sh e2e"
+  export HYPERVISOR_GUEST=$LAB/libvirt/guest.qcow2 HYPERVISOR_TINY=$LAB/libvirt/tiny.qcow2
+fi
 say "building the operator and the tests"
 # Of the whole workspace, like make test: with other packages chosen, dependencies get other features, and
 # wasmtime is built anew. The tests of the command line bring epo itself.
@@ -38,9 +43,5 @@ if [ $# = 0 ]; then
   KUBECONFIG=$ADMIN cargo test --locked --workspace --test agreement -- --ignored --nocapture --test-threads 1
 fi
 export LAB=$ADMIN KUBECTL=$BIN/kubectl
-# Three at once: most of a test is waiting. Machines come by themselves: emulated, they leave the API server no processor.
-if [ $# = 0 ]; then
-  cargo test --locked --workspace --test e2e -- --test-threads 3 --skip hypervisors::
-  set -- hypervisors::
-fi
-cargo test --locked --workspace --test e2e -- --test-threads 3 "$@"
+# Three at once: most of a test is waiting.
+cargo test --locked --workspace --test e2e -- --test-threads 3 "${skip[@]}" "$@"
