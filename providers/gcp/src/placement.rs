@@ -2,7 +2,10 @@
 //!
 //! Decided before anything is asked: what can't be honoured is refused by its field's name.
 
-use provider_sdk::{Error, Placement, reason};
+use provider_sdk::{
+    Error, Placement,
+    placement::{names, refused},
+};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -108,15 +111,6 @@ impl Config {
         zones.rotate_left(first);
         Ok(zones)
     }
-}
-
-fn refused(field: &str, why: String) -> Error {
-    Error::permanent(reason::PLACEMENT, format!("spec.placement.{field} {why}"))
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.map(String::as_str).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// What is asked for, or the only one there is.

@@ -7,7 +7,10 @@ mod read;
 
 use std::collections::BTreeMap;
 
-use provider_sdk::{Error, Fault, Placement, config, reason};
+use provider_sdk::{
+    Error, Fault, Placement, config,
+    placement::{chosen, names, refused},
+};
 use serde_json::Value;
 
 use crate::vmid::Range;
@@ -171,37 +174,6 @@ impl Config {
             )
         })?;
         Ok(Placed { node: node.clone(), machine: *machine, image: image.clone(), template })
-    }
-}
-
-fn refused(field: &str, why: String) -> Error {
-    Error::permanent(reason::PLACEMENT, format!("spec.placement.{field} {why}"))
-}
-
-fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.map(String::as_str).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-/// What is asked for; else the default; else the only one there is.
-fn chosen<'a>(
-    field: &str,
-    asked: &'a Option<String>,
-    default: &'a Option<String>,
-    mut known: impl Iterator<Item = &'a String> + Clone,
-) -> Result<&'a str, Error> {
-    if let Some(chosen) = asked.as_ref().or(default.as_ref()) {
-        return Ok(chosen);
-    }
-    let all = names(known.clone());
-    match (known.next(), known.next()) {
-        (Some(only), None) => Ok(only),
-        _ => Err(refused(
-            field,
-            format!(
-                "is empty, and there is more than one to choose from, or none ({all}); name one, or set defaults.{field}"
-            ),
-        )),
     }
 }
 

@@ -98,6 +98,7 @@ pub mod kubernetes;
 pub mod libvirt;
 pub mod mark;
 pub mod nocloud;
+pub mod placement;
 mod profile;
 mod provider;
 pub mod time;
