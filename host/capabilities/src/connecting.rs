@@ -48,9 +48,14 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    /// What an exchange by hyper's client ended with.
+    /// What an exchange by hyper-util's client ended with.
     pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
         let connecting = find::<hyper_util::client::legacy::Error>(error).is_some_and(|e| e.is_connect());
+        Self::when(connecting, error)
+    }
+
+    /// What happened while there was no connection yet, or over one.
+    pub(crate) fn when(connecting: bool, error: &(dyn StdError + 'static)) -> Self {
         if let Some(no_name) = find::<NoName>(error) {
             return Self::Name(no_name.to_string());
         }

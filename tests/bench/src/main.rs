@@ -1,11 +1,13 @@
 //! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--quiet SECONDS] [--proxies COUNT]]
-//! [--only live|sweeps|probes]`: what a provider in a component costs, each figure beside its
-//! alternative, measured in the same run on the same machine. Nothing here decides a test.
+//! [--hypervisor DIR --address ADDRESS [--kvm2 FILE]] [--only live|sweeps|probes|hypervisor]`: what a provider in a
+//! component costs, each figure beside its alternative, measured in the same run on the same machine. Nothing here
+//! decides a test.
 
 mod backend;
 mod fleet;
 mod host_call;
 mod http_call;
+mod hypervisor;
 mod live;
 mod loading;
 mod native;
@@ -45,6 +47,8 @@ struct Options {
     out: PathBuf,
     /// The release build of epo and a kubeconfig, for what needs an API server.
     live: Option<live::Options>,
+    /// For what needs a hypervisor.
+    hypervisor: Option<hypervisor::Options>,
     /// Nothing else.
     only: Option<Only>,
 }
@@ -55,6 +59,7 @@ enum Only {
     Live,
     Sweeps,
     Probes,
+    Hypervisor,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -91,9 +96,12 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         component: PathBuf::from("target/providers/kubernetes.wasm"),
         out: PathBuf::from("target/bench/summary.json"),
         live: None,
+        hypervisor: None,
         only: None,
     };
     let (mut epo, mut kubeconfig) = (None, None);
+    let (mut lab, mut address) = (None, None);
+    let mut kvm2 = PathBuf::from("target/providers/kvm2.wasm");
     let (mut quiet, mut proxies) = (Duration::from_secs(600), 10_000);
     while let Some(flag) = args.next() {
         let value = args.next().map(PathBuf::from).ok_or(format!("{flag} needs a value"))?;
@@ -102,9 +110,13 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--out" => options.out = value,
             "--epo" => epo = Some(value),
             "--kubeconfig" => kubeconfig = Some(value),
+            "--hypervisor" => lab = Some(value),
+            "--address" => address = value.to_str().map(str::to_owned),
+            "--kvm2" => kvm2 = value,
             "--only" if value.as_os_str() == "live" => options.only = Some(Only::Live),
             "--only" if value.as_os_str() == "sweeps" => options.only = Some(Only::Sweeps),
             "--only" if value.as_os_str() == "probes" => options.only = Some(Only::Probes),
+            "--only" if value.as_os_str() == "hypervisor" => options.only = Some(Only::Hypervisor),
             "--quiet" => {
                 let seconds = value.to_str().and_then(|seconds| seconds.parse().ok());
                 quiet = Duration::from_secs(seconds.ok_or("--quiet needs a number of seconds")?);
@@ -116,7 +128,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             _ => {
                 return Err(format!(
                     "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --quiet SECONDS, --proxies COUNT, \
-                     --only live|sweeps|probes",
+                     --hypervisor, --address, --kvm2, --only live|sweeps|probes|hypervisor",
                     value.display()
                 ));
             }
@@ -127,6 +139,11 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         (None, None) => None,
         _ => return Err("--epo and --kubeconfig go together".into()),
     };
+    options.hypervisor = match (lab, address) {
+        (Some(lab), Some(address)) => Some(hypervisor::Options { lab, address, component: kvm2 }),
+        (None, None) => None,
+        _ => return Err("--hypervisor and --address go together".into()),
+    };
     Ok(options)
 }
 
@@ -136,17 +153,25 @@ async fn run(options: &Options) -> Result<(), Failure> {
         Failure::new("the component", format!("{}: {error}", options.component.display()))
     })?;
     let mut report = Report::default();
-    if options.only.is_none() {
-        calls(&mut report, &component).await?;
-    }
     let wants = |part| options.only.is_none_or(|only| only == part);
+    // First: memory that others gave back to the allocator, a sweep would take without being seen.
     if wants(Only::Sweeps) {
         eprintln!("bench: sweeps over many instances");
         sweeps::measure(&mut report).await?;
     }
+    if options.only.is_none() {
+        calls(&mut report, &component).await?;
+    }
     if wants(Only::Probes) {
         eprintln!("bench: probes of many Proxies");
         probes::measure(&mut report).await?;
+    }
+    match options.hypervisor.as_ref().filter(|_| wants(Only::Hypervisor)) {
+        Some(hypervisor) => {
+            eprintln!("bench: calls and an image at a hypervisor");
+            hypervisor::measure(&mut report, hypervisor, folder()?.path()).await?;
+        }
+        None => eprintln!("bench: no --hypervisor and --address: what needs one is left out"),
     }
     match options.live.as_ref().filter(|_| wants(Only::Live)) {
         Some(live) => live::measure(&mut report, live, &component).await?,
@@ -159,10 +184,13 @@ async fn run(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
+fn folder() -> Result<tempfile::TempDir, Failure> {
+    tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))
+}
+
 /// What calls cost, in this process.
 async fn calls(report: &mut Report, component: &[u8]) -> Result<(), Failure> {
-    let folder =
-        tempfile::tempdir().map_err(|error| Failure::new("a temporary folder", error.to_string()))?;
+    let folder = folder()?;
     let installation = Installation::new("bench");
 
     eprintln!("bench: loading, cold and from the cache");

@@ -4,8 +4,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::Command,
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use egress_operator::api::Proxy;
@@ -14,14 +14,14 @@ use egress_sim::{
     compute::{Compute, ComputeSpec},
     proxmox::{NodeSpec, Pve, StorageSpec},
 };
-use futures::future::join_all;
+use futures::{StreamExt, future::join_all, stream};
 use k8s_openapi::api::{
     core::v1::Secret,
     rbac::v1::{Role, RoleBinding},
 };
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -29,18 +29,34 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::harness::{Https, Lab, Site, Wanted, Witness, gcp_provider, proxmox_provider};
+use crate::harness::{
+    Budget, Https, Lab, Site, Wanted, Witness, eventually_within, from, gcp_provider, is_ready,
+    proxmox_provider,
+};
 
 const SECRET: &str = "backend";
 const PROXIES: usize = 4;
+/// For each host, as the entries have it.
+const CONNECTIONS: usize = 4;
+const ZONES: [&str; 3] = ["us-central1-a", "us-central1-b", "us-central1-c"];
+/// Where simulated machines have their addresses.
+const PVE_NETWORK: &str = "10.20.0.0/16";
+const COMPUTE_NETWORK: &str = "10.128.0.0/20";
+/// For a thousand.
+const CONVERGENCE: Duration = Duration::from_secs(1_200);
 /// Longer than a request that began before takes.
 const IN_FLIGHT: Duration = Duration::from_secs(3);
+
+/// How many tests need a route.
+static ROUTES: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
 
 /// Addresses that simulated machines tell are this machine's own for a while, so that they can be probed.
 struct Local(&'static str);
 
 impl Local {
     fn route(network: &'static str) -> Self {
+        let mut routes = ROUTES.lock().unwrap();
+        *routes.entry(network).or_default() += 1;
         assert!(ip(&["route", "replace", "local", network, "dev", "lo"]), "a route to {network}");
         Self(network)
     }
@@ -48,7 +64,12 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        ip(&["route", "delete", "local", self.0, "dev", "lo"]);
+        let mut routes = ROUTES.lock().unwrap();
+        let users = routes.get_mut(self.0).unwrap();
+        *users -= 1;
+        if *users == 0 {
+            ip(&["route", "delete", "local", self.0, "dev", "lo"]);
+        }
     }
 }
 
@@ -108,16 +129,66 @@ async fn change_port(proxies: &Api<Proxy>, name: &str, port: u16) {
     proxies.patch(name, &PatchParams::default(), &patch).await.expect("another port");
 }
 
-/// Proxies live a whole life while everything that opens the backend is replaced, and nothing ever fails.
-async fn live(purpose: &'static str, component: &[u8], backend: Backend) {
-    let lab = Lab::new().await;
-    let site = Site::new(&lab, purpose, 1).await;
+/// Where the operator may open the backend.
+async fn site(lab: &Lab, purpose: &'static str, component: &[u8], backend: &Backend) -> Site {
+    let site = Site::new(lab, purpose, 1).await;
     grant_secret(&site).await;
-    let [(first, _), (second, _)] = backend.credentials.clone();
-    backend.put_secret(&site, &first, &backend.authorities).await;
+    backend.put_secret(&site, &backend.credentials[0].0, &backend.authorities).await;
     backend.admit(&[0]);
     site.put_module(component).await;
     site.put_entry(&backend.entry).await;
+    site
+}
+
+/// Proxies of every zone become ready and go, by no more connections than the entry allows.
+async fn converge(purpose: &'static str, component: &[u8], mut backend: Backend, zones: &[&str]) {
+    let count = Budget { usual: 60, soak: 1_000 }.get();
+    let lab = Lab::new().await;
+    backend.entry["health"] = json!({ "periodSeconds": 60 });
+    let site = site(&lab, purpose, component, &backend).await;
+    let _epo = site.start(&[]).await;
+    let proxies = site.proxies(0);
+    let port = listener().await;
+    let begin = Instant::now();
+    let make = |index: usize| {
+        let zone = zones[index % zones.len()];
+        let spec = json!({ "provider": site.entry, "port": port, "placement": { "zone": zone } });
+        let proxy = json!({ "apiVersion": "egressproxies.dev/v1alpha1", "kind": "Proxy",
+                            "metadata": { "name": format!("p{index}") }, "spec": spec });
+        let proxies = &proxies;
+        async move { proxies.create(&PostParams::default(), &from(proxy)).await.expect("a Proxy") }
+    };
+    stream::iter(0..count).map(make).buffer_unordered(16).collect::<Vec<_>>().await;
+    let every = ListParams::default();
+    eventually_within(CONVERGENCE, "all Proxies are ready", async || {
+        let listed = proxies.list(&every).await.map_err(|error| error.to_string())?;
+        let waiting = listed.items.iter().filter(|proxy| !is_ready(proxy));
+        let statuses: Vec<_> = waiting.map(|proxy| json!(proxy.status)).collect();
+        if statuses.is_empty() { Ok(()) } else { Err(format!("{}: {:?}", statuses.len(), statuses.first())) }
+    })
+    .await;
+    println!("{purpose}: {count} Proxies are ready after {:?}", begin.elapsed());
+    assert_eq!((backend.machines)(), count);
+    let begin = Instant::now();
+    proxies.delete_collection(&DeleteParams::default(), &every).await.expect("their deletion");
+    eventually_within(CONVERGENCE, "all Proxies are gone", async || {
+        let listed = proxies.list(&every).await.map_err(|error| error.to_string())?;
+        let first = listed.items.first().map(|proxy| json!(proxy.status));
+        if listed.items.is_empty() { Ok(()) } else { Err(format!("{}: {first:?}", listed.items.len())) }
+    })
+    .await;
+    println!("{purpose}: {count} Proxies are gone after {:?}", begin.elapsed());
+    assert_eq!((backend.machines)(), 0);
+    let most: Vec<usize> = backend.servers.iter().map(Https::most_open).collect();
+    println!("{purpose}: connections at once: {most:?}");
+    assert!(most.iter().all(|&most| most > 0 && most <= CONNECTIONS), "{most:?}");
+}
+
+/// Proxies live a whole life while everything that opens the backend is replaced, and nothing ever fails.
+async fn live(purpose: &'static str, component: &[u8], backend: Backend) {
+    let lab = Lab::new().await;
+    let site = site(&lab, purpose, component, &backend).await;
+    let [(first, _), (second, _)] = backend.credentials.clone();
     let epo = site.start(&[]).await;
     let witness = Arc::new(Witness::default());
     witness.watch(&site);
@@ -167,9 +238,7 @@ fn place(key: &str) -> Value {
     json!({ "secretRef": { "name": SECRET, "key": key } })
 }
 
-#[tokio::test]
-async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
-    let _local = Local::route("10.20.0.0/16");
+async fn proxmox() -> Backend {
     let names = ["pve1", "pve2"];
     let nodes = names.map(|name| NodeSpec::new(name, name));
     let storages = names.map(|name| StorageSpec {
@@ -196,7 +265,7 @@ async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
         let url = format!("https://localhost:{}/api2/json", server.port);
         endpoints.insert(
             name,
-            json!({ "url": url, "ca": place("ca"), "credentials": credentials, "connections": 4 }),
+            json!({ "url": url, "ca": place("ca"), "credentials": credentials, "connections": CONNECTIONS }),
         );
         authorities.push_str(&pem);
         servers.push(server);
@@ -216,8 +285,19 @@ async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
     let credentials = ["8c1b7c2e-first", "8c1b7c2e-second"]
         .map(|token| (token.to_owned(), format!("PVEAPIToken=epo@pve!operator={token}")));
     let machines = Box::new(move || pve.machines().into_iter().filter(|seen| !seen.template).count());
-    live("proxmox", &proxmox_provider(), Backend { entry, servers, authorities, credentials, machines })
-        .await;
+    Backend { entry, servers, authorities, credentials, machines }
+}
+
+#[tokio::test]
+async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
+    let _local = Local::route(PVE_NETWORK);
+    live("proxmox", &proxmox_provider(), proxmox().await).await;
+}
+
+#[tokio::test]
+async fn many_proxies_of_proxmox_need_four_connections_a_node() {
+    let _local = Local::route(PVE_NETWORK);
+    converge("proxmox", &proxmox_provider(), proxmox().await, &["pve1", "pve2"]).await;
 }
 
 /// Gives each user a token of its own.
@@ -248,18 +328,13 @@ async fn tokens() -> u16 {
     port
 }
 
-#[tokio::test]
-async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
-    let _local = Local::route("10.128.0.0/20");
+async fn compute_engine() -> Backend {
     let compute = Compute::new(
         Arc::new(SystemClock::default()),
         &ComputeSpec {
             endpoint: "compute".to_owned(),
             manager: None,
-            projects: BTreeMap::from([(
-                "proxies-1".to_owned(),
-                vec!["us-central1-a".to_owned(), "us-central1-b".to_owned()],
-            )]),
+            projects: BTreeMap::from([("proxies-1".to_owned(), ZONES.map(str::to_owned).to_vec())]),
             page: 500,
         },
     );
@@ -270,7 +345,7 @@ async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
         "module": { "configMap": { "name": "module" } },
         "config": {
             "project": "proxies-1",
-            "zones": ["us-central1-a", "us-central1-b"],
+            "zones": ZONES,
             "externalAddress": "none",
             "images": { "debian": { "source": "projects/debian-cloud/global/images/family/debian-13" } },
             "machineTypes": { "small": "e2-micro" },
@@ -278,7 +353,7 @@ async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
         },
         "health": { "periodSeconds": 2, "timeoutSeconds": 2 },
         "grants": { "http": { "endpoints": { "compute": {
-            "url": url, "ca": place("ca"), "connections": 4,
+            "url": url, "ca": place("ca"), "connections": CONNECTIONS,
             "credentials": { "google": { "json": place("credentials") } },
         } } } },
     });
@@ -291,6 +366,17 @@ async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
         (user.to_string(), format!("Bearer short-{which}"))
     });
     let machines = Box::new(move || compute.instances().len());
-    let backend = Backend { entry, servers: vec![server], authorities, credentials, machines };
-    live("gcp", &gcp_provider(), backend).await;
+    Backend { entry, servers: vec![server], authorities, credentials, machines }
+}
+
+#[tokio::test]
+async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
+    let _local = Local::route(COMPUTE_NETWORK);
+    live("gcp", &gcp_provider(), compute_engine().await).await;
+}
+
+#[tokio::test]
+async fn many_proxies_of_compute_engine_need_four_connections() {
+    let _local = Local::route(COMPUTE_NETWORK);
+    converge("gcp", &gcp_provider(), compute_engine().await, &ZONES).await;
 }

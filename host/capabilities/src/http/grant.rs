@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use egress_contract::Fault;
 use http::{HeaderName, Uri};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct Endpoint {
     /// As whom TLS is spoken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<ClientCertificate>,
+    /// What forwards to the server, where there is no direct way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ForwardProxy>,
     /// None where the server asks for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
@@ -48,7 +52,7 @@ pub struct Endpoint {
     /// How long is waited.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// Requests that run at once; the others wait their turn.
+    /// Requests that run at once, and connections that are open; the others wait their turn.
     #[serde(default = "connections")]
     pub connections: usize,
 }
@@ -69,6 +73,17 @@ pub struct ClientCertificate {
     pub certificate: CredentialRef,
     /// Of the first certificate.
     pub key: CredentialRef,
+}
+
+/// A proxy that is asked by CONNECT for a way to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ForwardProxy {
+    /// `http://proxy.example:3128`. TLS, where the endpoint has it, is spoken with the server, through it.
+    pub url: String,
+    /// Who asks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basic: Option<BasicCredentials>,
 }
 
 /// How the host says who it is. Nothing of it reaches a provider but the principal.
@@ -167,6 +182,9 @@ impl Endpoint {
                 place.check(&format!("{path}.{field}"), faults);
             }
         }
+        if let Some(proxy) = &self.proxy {
+            proxy.check(&format!("{path}.proxy"), faults);
+        }
         if let Some(credentials) = &self.credentials {
             credentials.check(&format!("{path}.credentials"), faults);
         }
@@ -179,9 +197,9 @@ impl Endpoint {
         self.timeouts.check(&format!("{path}.timeouts"), LONGEST_MS, faults);
     }
 
-    /// The URL, or what is wrong with it. It is not quoted: somebody may have put a password into it.
+    /// The URL, or what is wrong with it.
     pub(super) fn base(&self) -> Result<Uri, String> {
-        let uri: Uri = self.url.parse().map_err(|_| "is no URL".to_owned())?;
+        let uri = server(&self.url)?;
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if self.plain_http => {}
@@ -194,15 +212,41 @@ impl Endpoint {
             }
             _ => return Err("must begin with https://".to_owned()),
         }
-        let authority = uri.authority().ok_or("names no server")?;
-        if authority.as_str().contains('@') {
-            return Err("holds a user; that belongs under credentials".to_owned());
-        }
-        if uri.query().is_some() || self.url.contains('#') {
-            return Err("must end with a path: no query and no fragment".to_owned());
-        }
         Ok(uri)
     }
+}
+
+impl ForwardProxy {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        if let Err(what) = self.uri() {
+            faults.add(&format!("{path}.url"), &what);
+        }
+        if let Some(basic) = &self.basic {
+            basic.check(&format!("{path}.basic"), faults);
+        }
+    }
+
+    /// The URL, or what is wrong with it.
+    pub(super) fn uri(&self) -> Result<Uri, String> {
+        let uri = server(&self.url)?;
+        match (uri.scheme_str(), uri.path()) {
+            (Some("http"), "/" | "") => Ok(uri),
+            _ => Err("must be http://NAME:PORT and nothing behind".to_owned()),
+        }
+    }
+}
+
+/// The URL of a server, or what is wrong with it. It is not quoted: somebody may have put a password into it.
+fn server(url: &str) -> Result<Uri, String> {
+    let uri: Uri = url.parse().map_err(|_| "is no URL".to_owned())?;
+    let authority = uri.authority().ok_or("names no server")?;
+    if authority.as_str().contains('@') {
+        return Err("holds a user; that belongs under credentials".to_owned());
+    }
+    if uri.query().is_some() || url.contains('#') {
+        return Err("must end with a path: no query and no fragment".to_owned());
+    }
+    Ok(uri)
 }
 
 impl Credentials {
@@ -226,14 +270,23 @@ impl Credentials {
                 }
                 header.secret.check(&at("secret"), faults);
             }
-            Self::Basic(basic) => {
-                if basic.username.is_empty() || basic.username.contains(':') {
-                    faults.add(&format!("{path}.basic.username"), "must be there, without a colon");
-                }
-                basic.password.check(&format!("{path}.basic.password"), faults);
-            }
+            Self::Basic(basic) => basic.check(&format!("{path}.basic"), faults),
             Self::Google(google) => google.check(&format!("{path}.google"), faults),
         }
+    }
+}
+
+impl BasicCredentials {
+    fn check(&self, path: &str, faults: &mut Faults) {
+        if self.username.is_empty() || self.username.contains(':') {
+            faults.add(&format!("{path}.username"), "must be there, without a colon");
+        }
+        self.password.check(&format!("{path}.password"), faults);
+    }
+
+    /// What a header says with that password.
+    pub(super) fn value(&self, password: &str) -> String {
+        format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username)))
     }
 }
 
@@ -291,6 +344,7 @@ mod tests {
             },
             "intern": {
                 "url": "https://10.1.1.1", "connections": 4,
+                "proxy": { "url": "http://proxy.example:3128", "basic": { "username": "epo", "password": { "file": "/p" } } },
                 "clientCertificate": { "certificate": { "file": "/a" }, "key": { "secretRef": { "name": "intern", "key": "tls.key" } } },
                 "credentials": { "basic": { "username": "epo", "password": { "file": "/c" } } },
                 "readOnly": [{ "method": "POST", "path": ["projects", "*:testIamPermissions"] }],
@@ -307,6 +361,7 @@ mod tests {
     fn every_fault_is_told_with_its_path() {
         let grant = json!({ "endpoints": { "a/b": {
             "url": "http://x", "ca": { "file": "relative" }, "connections": 0,
+            "proxy": { "url": "https://p/x", "basic": { "username": "", "password": { "file": "b" } } },
             "clientCertificate": { "certificate": { "file": "a" }, "key": { "file": "b" } },
             "credentials": { "header": {
                 "name": "Host", "format": "no", "principal": "p", "secret": { "file": "c" },
@@ -322,6 +377,9 @@ mod tests {
             ".ca.file",
             ".clientCertificate.certificate.file",
             ".clientCertificate.key.file",
+            ".proxy.url",
+            ".proxy.basic.username",
+            ".proxy.basic.password.file",
             ".credentials.header.name",
             ".credentials.header.format",
             ".credentials.header.principal",

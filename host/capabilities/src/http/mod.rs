@@ -5,15 +5,16 @@
 
 mod google;
 mod grant;
+mod pool;
 mod request;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod way;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use egress_contract::{EntryName, Fault};
 use egress_runtime::capability::{
@@ -22,11 +23,6 @@ use egress_runtime::capability::{
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::ext::ReasonPhrase;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::Client,
-    rt::{TokioExecutor, TokioTimer},
-};
 use serde_json::{Value, json};
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -35,19 +31,20 @@ use tokio::{
 
 pub use crate::timeouts::Timeouts;
 use crate::{
-    connecting::{self, Bounded, Broken, find},
+    connecting::{Broken, find},
     credentials::Secrets,
 };
 use google::Google;
 pub use google::GoogleCredentials;
 pub use grant::{
-    BasicCredentials, ClientCertificate, Credentials, Endpoint, HeaderCredentials, HttpGrant, ReadOnly,
+    BasicCredentials, ClientCertificate, Credentials, Endpoint, ForwardProxy, HeaderCredentials, HttpGrant,
+    ReadOnly,
 };
+use pool::{Carries, HEADERS_BYTES, Pool, Unanswered};
 use trust::Trust;
+use way::Way;
 
 const MIB: usize = 1024 * 1024;
-/// What all headers of an answer may take together.
-const HEADERS_BYTES: usize = 64 * 1024;
 
 /// What one entry's grant lends of HTTP.
 pub struct HttpCapability {
@@ -66,18 +63,11 @@ struct Server {
     base: Uri,
     /// Host and port, for people.
     shown: String,
+    /// For requests; there is a connection for each that has one.
     turns: Semaphore,
-    live: Mutex<Option<(Trust, Clients)>>,
+    connections: Arc<Semaphore>,
+    live: Mutex<Option<(Trust, Arc<Pool>)>>,
     google: Google,
-}
-
-type HttpClient = Client<Bounded<HttpsConnector<connecting::Plain>>, Full<Bytes>>;
-
-/// Requests that change something have connections of their own; see [`crate::guarded`].
-#[derive(Clone)]
-struct Clients {
-    reads: HttpClient,
-    writes: HttpClient,
 }
 
 impl HttpCapability {
@@ -95,10 +85,9 @@ impl HttpCapability {
             let Ok(base) = endpoint.base() else { continue };
             let shown = base.authority().map(ToString::to_string).unwrap_or_default();
             let turns = Semaphore::new(endpoint.connections);
-            servers.insert(
-                name,
-                Server { endpoint, base, shown, turns, live: Mutex::new(None), google: Google::default() },
-            );
+            let connections = Arc::new(Semaphore::new(endpoint.connections));
+            let (live, google) = (Mutex::new(None), Google::default());
+            servers.insert(name, Server { endpoint, base, shown, turns, connections, live, google });
         }
         Ok(Self {
             entry: entry.clone(),
@@ -159,57 +148,54 @@ impl HttpCapability {
     async fn exchange(
         &self,
         server: &Server,
-        clients: Clients,
+        pool: &Pool,
         request: Request<Bytes>,
         is_read: bool,
     ) -> Result<HttpResponse, HttpFailure> {
-        let client = if is_read { clients.reads } else { clients.writes };
-        let answer = client.request(request.map(Full::new)).await;
-        let (head, body) = answer.map_err(|error| server.broken(&error))?.into_parts();
+        let carries = if is_read { Carries::Reads } else { Carries::Writes };
+        let answered = pool.send(carries, request.map(Full::new)).await;
+        let (connection, answer) = answered.map_err(|why| server.unanswered(&why))?;
+        let (head, body) = answer.into_parts();
         let body = match Limited::new(body, self.response_bytes).collect().await {
-            Ok(whole) => whole.to_bytes().to_vec(),
+            Ok(whole) => {
+                pool.keep(connection);
+                whole.to_bytes().to_vec()
+            }
             Err(error) if error.is::<LengthLimitError>() => {
                 let (server, most, entry) = (&server.shown, self.response_bytes, &self.entry);
                 let message =
                     format!("{server}: the answer reached limits.responseBytes ({most}) of entry {entry}");
                 return Err(failure(Kind::TooLarge, message, true));
             }
-            Err(error) => return Err(server.broken(&*error)),
+            Err(error) => return Err(server.broken(&*error, false)),
         };
         Ok(response(&Response::from_parts(head, ()), body))
     }
 }
 
 impl Server {
-    /// Made anew when what stands behind them has changed.
-    async fn clients(
+    /// Made anew when what stands behind it has changed.
+    async fn pool(
         &self,
         secrets: Option<&dyn Secrets>,
         writes: &Arc<dyn Writes>,
-    ) -> Result<Clients, HttpFailure> {
+    ) -> Result<Arc<Pool>, HttpFailure> {
         let credentials = |what| failure(Kind::Credentials, format!("{}: {what}", self.shown), false);
         let trust = Trust::read(&self.endpoint, secrets).await.map_err(credentials)?;
         let mut live = self.live.lock().await;
-        if let Some((kept, clients)) = live.as_ref()
+        if let Some((kept, pool)) = live.as_ref()
             && *kept == trust
         {
-            return Ok(clients.clone());
+            return Ok(Arc::clone(pool));
         }
-        let config = trust.config(&self.endpoint).map_err(credentials)?;
-        let client = |writes: Arc<dyn Writes>| {
-            let connector = HttpsConnectorBuilder::new().with_tls_config(config.clone());
-            let inner = connector.https_or_http().enable_http1().wrap_connector(connecting::plain(writes));
-            let budget = Duration::from_millis(self.endpoint.timeouts.connect_ms);
-            // It repeats a request only if the connection was closed before any of it was written.
-            Client::builder(TokioExecutor::new())
-                .pool_timer(TokioTimer::new())
-                .pool_max_idle_per_host(self.endpoint.connections)
-                .http1_max_buf_size(HEADERS_BYTES)
-                .build(Bounded { inner, budget })
-        };
-        let clients = Clients { reads: client(Arc::new(Always)), writes: client(Arc::clone(writes)) };
-        *live = Some((trust, clients.clone()));
-        Ok(clients)
+        let tls = trust.config(&self.endpoint).map_err(credentials)?;
+        let by = trust.proxy(&self.endpoint).map_err(credentials)?;
+        let ways = (Way::new(Arc::new(Always), by.clone()), Way::new(Arc::clone(writes), by));
+        let budget = Duration::from_millis(self.endpoint.timeouts.connect_ms);
+        let pool = Pool::new(self.base.clone(), &tls, ways, budget, Arc::clone(&self.connections));
+        let pool = Arc::new(pool);
+        *live = Some((trust, Arc::clone(&pool)));
+        Ok(pool)
     }
 
     /// Adds what says who asks.
@@ -236,25 +222,26 @@ impl Server {
             }
             Some(Credentials::Basic(basic)) => {
                 let password = trust::secret(&basic.password, secrets).await.map_err(credentials)?;
-                let value = STANDARD.encode(format!("{}:{password}", basic.username));
-                (Some(header::AUTHORIZATION), format!("Basic {value}"), &basic.password)
+                (Some(header::AUTHORIZATION), basic.value(&password), &basic.password)
             }
         };
-        let unusable = || {
-            let place = place.place();
-            credentials(format!("what {place} holds can't be sent; does it have a line break inside?"))
-        };
-        let mut value = HeaderValue::from_str(&value).map_err(|_| unusable())?;
-        value.set_sensitive(true);
+        let value = trust::sensitive(&value, place).map_err(credentials)?;
         if let Some(name) = name {
             request.headers_mut().insert(name, value);
         }
         Ok(())
     }
 
-    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> HttpFailure {
+    fn unanswered(&self, why: &Unanswered) -> HttpFailure {
+        match why {
+            Unanswered::Connecting(error) => self.broken(&**error, true),
+            Unanswered::Exchange(error) => self.broken(error, false),
+        }
+    }
+
+    fn broken(&self, error: &(dyn std::error::Error + 'static), connecting: bool) -> HttpFailure {
         let too_large = find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse_too_large);
-        let (kind, cause, sent) = match Broken::of(error) {
+        let (kind, cause, sent) = match Broken::when(connecting, error) {
             _ if too_large => {
                 (Kind::TooLarge, format!("the answer's headers take more than {HEADERS_BYTES} bytes"), true)
             }
@@ -311,13 +298,13 @@ impl Http for HttpCapability {
         let secrets = self.secrets.as_deref();
         let prepared = async {
             let turn = server.turns.acquire().await;
-            let clients = server.clients(secrets, &self.writes).await?;
+            let pool = server.pool(secrets, &self.writes).await?;
             server.sign(&mut made, secrets).await?;
-            Ok((turn, clients))
+            Ok((turn, pool))
         };
-        let (turn, clients) =
+        let (turn, pool) =
             timeout_at(deadline, prepared).await.map_err(|_| late("no connection was free", false))??;
-        let answer = timeout_at(deadline, self.exchange(server, clients, made, is_read)).await;
+        let answer = timeout_at(deadline, self.exchange(server, &pool, made, is_read)).await;
         drop(turn);
         answer.map_err(|_| late("no whole answer (whether the request took effect is unknown)", true))?
     }

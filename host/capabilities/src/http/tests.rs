@@ -279,6 +279,113 @@ async fn no_more_requests_run_at_once_than_the_endpoint_has_connections() {
     assert_eq!(most.load(Ordering::SeqCst), 2);
 }
 
+/// Connections that are open at that port, as the kernel has it.
+fn established(port: u16) -> usize {
+    let (local, established) = (format!(":{port:04X}"), "01");
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|fields| fields[1].ends_with(&local) && fields[3] == established).count()
+}
+
+#[tokio::test]
+async fn connections_are_kept_and_reads_and_writes_together_open_no_more_than_the_endpoint_has() {
+    let (most, accepted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (m, a) = (Arc::clone(&most), Arc::clone(&accepted));
+    let server = listen(move |mut stream| {
+        m.fetch_max(established(stream.local_addr().unwrap().port()), Ordering::SeqCst);
+        a.fetch_add(1, Ordering::SeqCst);
+        async move {
+            while !head(&mut stream).await.is_empty() {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+            }
+        }
+    });
+    let mut granted = endpoint(&format!("http://{}", server.await));
+    granted["connections"] = json!(3);
+    let http = capability(granted);
+    let ask = async |methods: &[&str]| {
+        let all = methods.iter().map(|method| {
+            let http = &http;
+            async move { http.send(&asking(method)).await }
+        });
+        let answers = futures::future::join_all(all).await;
+        assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.body == b"ok")));
+    };
+    for _ in 0..20 {
+        ask(&["GET", "GET", "GET", "POST", "GET", "POST", "DELETE"]).await;
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    let before = accepted.load(Ordering::SeqCst);
+    for _ in 0..20 {
+        ask(&["GET"]).await;
+    }
+    assert!(accepted.load(Ordering::SeqCst) <= before + 1);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_server_closed_costs_no_request() {
+    let closing = listen(async |mut stream| {
+        head(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    });
+    let http = at(closing.await);
+    for _ in 0..50 {
+        assert_eq!(http.send(&asking("POST")).await.unwrap().body, b"ok");
+    }
+}
+
+/// Answers CONNECT so, and forwards what follows to whom it was asked for.
+async fn forwards(answer: &'static str) -> (SocketAddr, Arc<Locked<Vec<String>>>) {
+    let asked = Arc::<Locked<Vec<String>>>::default();
+    let kept = Arc::clone(&asked);
+    let proxy = listen(move |mut stream| {
+        let kept = Arc::clone(&kept);
+        async move {
+            let question = head(&mut stream).await;
+            let server = question.split(' ').nth(1).unwrap_or_default().to_owned();
+            kept.lock().unwrap().push(question);
+            let _ = stream.write_all(answer.as_bytes()).await;
+            if let Ok(mut server) = TcpStream::connect(server).await {
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+            }
+        }
+    });
+    (proxy.await, asked)
+}
+
+#[tokio::test]
+async fn an_endpoint_behind_a_proxy_is_reached_through_it_and_the_proxy_alone_learns_its_password() {
+    let (server, asked) = says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    let (proxy, told) = forwards("HTTP/1.1 200 Connection established\r\n\r\n").await;
+    let secret = Secret::new("open sesame");
+    let mut granted = endpoint(&format!("http://{server}"));
+    granted["proxy"] = json!({ "url": format!("http://{proxy}"),
+                               "basic": { "username": "Aladdin", "password": { "file": secret.path() } } });
+    assert_eq!(capability(granted).send(&asking("GET")).await.unwrap().body, b"ok");
+    let told = told.lock().unwrap().join("");
+    assert!(told.starts_with(&format!("CONNECT {server} HTTP/1.1\r\n")), "{told}");
+    assert!(told.contains("Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"), "{told}");
+    let asked = asked.lock().unwrap().join("");
+    assert!(asked.starts_with("GET /nodes HTTP/1.1\r\n") && !asked.contains("QWxhZGRpb"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_opens_no_way_is_named_with_its_answer_and_nothing_was_sent() {
+    for (answer, expected) in [
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "\"407 Proxy Authentication Required\""),
+        ("HTTP/1.0 403 Forbidden\r\n\r\n", "\"403 Forbidden\""),
+        ("SSH-2.0-OpenSSH\r\n\r\n", "as HTTP has it"),
+    ] {
+        let (proxy, _) = forwards(answer).await;
+        let mut granted = endpoint("http://127.0.0.1:1");
+        granted["proxy"] = json!({ "url": format!("http://{proxy}") });
+        let failure = fails(&capability(granted)).await;
+        assert_eq!((failure.kind, failure.sent), (Kind::Connect, false), "{}", failure.message);
+        assert!(failure.message.contains(&proxy.to_string()), "{}", failure.message);
+        assert!(failure.message.contains(expected), "{}", failure.message);
+    }
+}
+
 /// Shut, it withholds.
 #[derive(Default)]
 struct Door(AtomicBool);

@@ -1,13 +1,14 @@
-//! Whom an endpoint's TLS trusts and who it says it is, read at every request.
+//! Whom an endpoint's TLS trusts, who it says it is, and what it tells a proxy on the way, read at every request.
 
 use std::sync::Arc;
 
+use http::HeaderValue;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use super::grant::Endpoint;
+use super::{grant::Endpoint, way::By};
 use crate::credentials::{CredentialRef, Secrets};
 
 /// What stands there. Equal means that the same connections will do.
@@ -15,6 +16,7 @@ use crate::credentials::{CredentialRef, Secrets};
 pub(super) struct Trust {
     ca: Option<String>,
     certificate: Option<(String, String)>,
+    proxy_password: Option<String>,
 }
 
 impl Trust {
@@ -28,7 +30,23 @@ impl Trust {
             Some(both) => Some((text(&both.certificate, secrets).await?, text(&both.key, secrets).await?)),
             None => None,
         };
-        Ok(Self { ca, certificate })
+        let basic = endpoint.proxy.as_ref().and_then(|proxy| proxy.basic.as_ref());
+        let proxy_password = match basic {
+            Some(basic) => Some(secret(&basic.password, secrets).await?),
+            None => None,
+        };
+        Ok(Self { ca, certificate, proxy_password })
+    }
+
+    /// What forwards to the endpoint, if something does.
+    pub(super) fn proxy(&self, endpoint: &Endpoint) -> Result<Option<By>, String> {
+        let Some(granted) = &endpoint.proxy else { return Ok(None) };
+        let proxy = granted.uri().map_err(|what| format!("proxy.url {what}"))?;
+        let (Some(password), Some(basic)) = (&self.proxy_password, &granted.basic) else {
+            return Ok(Some(By { proxy, authorization: None }));
+        };
+        let authorization = sensitive(&basic.value(password), &basic.password)?;
+        Ok(Some(By { proxy, authorization: Some(authorization) }))
     }
 
     /// Or which of them is not what it should be.
@@ -85,4 +103,13 @@ pub(super) async fn secret(place: &CredentialRef, secrets: Option<&dyn Secrets>)
         "" => Err(format!("{} is empty", place.place())),
         text => Ok(text.to_owned()),
     }
+}
+
+/// A header's value of what stands at that place.
+pub(super) fn sensitive(value: &str, place: &CredentialRef) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        format!("what {} holds can't be sent; does it have a line break inside?", place.place())
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }

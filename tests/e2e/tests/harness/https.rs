@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, RwLock},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use egress_runtime::capability::{Http, HttpBody, HttpPart, HttpRequest, HttpResponse, Pairs};
@@ -39,6 +42,15 @@ struct Shared {
     next: Mutex<Option<TlsAcceptor>>,
     admitted: RwLock<BTreeSet<String>>,
     refused: HttpResponse,
+    most_open: AtomicUsize,
+}
+
+/// Connections that are open at that port, as the kernel has it: a server sees an end later than it came.
+fn established(port: u16) -> usize {
+    let local = format!(":{port:04X}");
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    fields.filter(|fields| fields[1].ends_with(&local) && fields[3] == "01").count()
 }
 
 impl Drop for Https {
@@ -67,12 +79,14 @@ impl Https {
             next: Mutex::default(),
             admitted: RwLock::default(),
             refused,
+            most_open: AtomicUsize::default(),
         });
         let served = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let shared = Arc::clone(&served);
                 let tls = shared.tls.read().expect("no panic").clone();
+                shared.most_open.fetch_max(established(port), Ordering::SeqCst);
                 tokio::spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
                     let service = service_fn(move |request| answer(Arc::clone(&shared), request));
@@ -86,6 +100,11 @@ impl Https {
     /// Other values of `Authorization` than before.
     pub fn admit(&self, values: BTreeSet<String>) {
         *self.shared.admitted.write().expect("no panic") = values;
+    }
+
+    /// The most connections that were open at any time.
+    pub fn most_open(&self) -> usize {
+        self.shared.most_open.load(Ordering::SeqCst)
     }
 
     /// Another certificate, to be shown once [`Self::renew`] is called; its PEM.

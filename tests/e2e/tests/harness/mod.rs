@@ -23,7 +23,7 @@ pub use modules::{
     misbehaving_from_the_start, mutants, proxmox_provider, slow_to_compile, with_text,
 };
 pub use recorder::{Record, Recorder};
-pub use site::{Site, Wanted, prepare};
+pub use site::{Site, Wanted, is_ready, prepare};
 pub use squid::Squid;
 pub use wait::{Budget, eventually, eventually_within, seed};
 pub use web::{Web, connect_through, get_through};

@@ -84,7 +84,7 @@ impl World {
             runs_ms: (!never && error.is_none()).then_some(now + RUNS_MS),
             forced: None,
             address,
-            internal: format!("10.128.0.{host}"),
+            internal: format!("10.128.{}.{host}", self.made / 250 % 16),
             silent: false,
             deleting: false,
         };

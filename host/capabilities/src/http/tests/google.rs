@@ -1,6 +1,7 @@
 //! Google's kinds of credentials, at a server of tokens and at one that wants them.
 
 use super::*;
+use base64::Engine;
 
 /// Made for these tests; it opens nothing.
 const KEY: &str = include_str!("service-account.pem");

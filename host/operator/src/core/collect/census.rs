@@ -1,6 +1,6 @@
 //! Who owns what, as far as it was read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -22,12 +22,15 @@ pub struct Owner {
     pub readable: bool,
 }
 
-/// All Proxies, read live.
+/// All Proxies, read live. There may be a hundred thousand: each text is kept once.
 #[derive(Clone, Debug)]
 pub struct Census {
-    owners: BTreeMap<String, Owner>,
-    /// UIDs by instance name, and by id.
-    instances: BTreeMap<String, String>,
+    /// With whether its status can be read.
+    proxies: Vec<(ProxyKey, bool)>,
+    /// Where among those, by UID.
+    uids: HashMap<Box<str>, u32>,
+    /// The same by instance name, and by id.
+    instances: HashMap<Box<str>, u32>,
     namespaces: BTreeSet<String>,
     since: Timestamp,
 }
@@ -60,24 +63,32 @@ impl Census {
         namespaces: BTreeSet<String>,
         since: Timestamp,
     ) -> Self {
-        let owners: BTreeMap<String, Owner> = owners.into_iter().collect();
-        let names = |(uid, owner): (&String, &Owner)| {
-            let known = [owner.instance.clone(), owner.id.clone()];
-            known.into_iter().flatten().map(|known| (known, uid.clone())).collect::<Vec<_>>()
-        };
-        let instances = owners.iter().flat_map(names).collect();
-        Self { owners, instances, namespaces, since }
+        let (proxies, uids, instances) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut census = Self { proxies, uids, instances, namespaces, since };
+        // One place is nobody's: an API server holds fewer.
+        for (place, (uid, owner)) in (0..u32::MAX).zip(owners) {
+            census.uids.insert(uid.into(), place);
+            let known = [owner.instance, owner.id].into_iter().flatten();
+            census.instances.extend(known.map(|known| (known.into(), place)));
+            census.proxies.push((owner.key, owner.readable));
+        }
+        census
     }
 
     /// The Proxy whose status has this instance.
-    pub fn owner_of(&self, name: &str, id: &str) -> Option<&Owner> {
-        let uid = self.instances.get(name).or_else(|| self.instances.get(id))?;
-        self.owners.get(uid)
+    pub fn owner_of(&self, name: &str, id: &str) -> Option<&ProxyKey> {
+        let place = self.instances.get(name).or_else(|| self.instances.get(id))?;
+        self.at(*place).map(|(key, _)| key)
     }
 
-    /// The Proxy of this UID.
-    pub fn proxy(&self, uid: &str) -> Option<&Owner> {
-        self.owners.get(uid)
+    /// The Proxy of this UID, if its status can't be read.
+    pub fn unreadable(&self, uid: &str) -> Option<&ProxyKey> {
+        let (key, readable) = self.at(*self.uids.get(uid)?)?;
+        (!readable).then_some(key)
+    }
+
+    fn at(&self, place: u32) -> Option<&(ProxyKey, bool)> {
+        self.proxies.get(usize::try_from(place).ok()?)
     }
 
     /// Whether a Proxy in this namespace would have been read.

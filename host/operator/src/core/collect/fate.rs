@@ -47,12 +47,10 @@ pub fn judge(item: &Item, seen: Timestamp, census: &Census, installation: &Insta
         return Verdict::Foreign;
     }
     if let Some(owner) = census.owner_of(&item.name, &item.id) {
-        return Verdict::Owned(owner.key.clone());
+        return Verdict::Owned(owner.clone());
     }
-    if let Some(owner) = value(&item.mark, MARK_UID).and_then(|uid| census.proxy(uid))
-        && !owner.readable
-    {
-        return Verdict::Unreadable(owner.key.clone());
+    if let Some(owner) = value(&item.mark, MARK_UID).and_then(|uid| census.unreadable(uid)) {
+        return Verdict::Unreadable(owner.clone());
     }
     let watched = match value(&item.mark, MARK_NAMESPACE) {
         Some(namespace) => census.reads(namespace),
