@@ -1,5 +1,5 @@
-//! A request over HTTP, by way of a component and without one: the same capability, the same server behind TLS, which
-//! takes 5 ms for each answer. And what many requests leave in memory.
+//! A request over HTTP, by way of a component and without one: the same logic, the same capability, the same server
+//! behind TLS, which takes 5 ms for each answer. And what many requests leave in memory.
 
 #[expect(dead_code, reason = "certificates change in the tests on the cluster")]
 #[expect(clippy::expect_used, clippy::indexing_slicing, reason = "it is a part of those tests")]
@@ -29,7 +29,14 @@ use provider_encode::Guest;
 use serde_json::{Value, json};
 
 use self::https::Https;
-use crate::{Failure, live::mib, loading, report::Report, waiting::resident_of};
+use crate::{
+    Failure,
+    live::mib,
+    loading,
+    native::{self, Lent as NativeLent},
+    report::Report,
+    waiting::resident_of,
+};
 
 const UID: &str = "6f1d9c1e-7a7b-4f6e-9b52-0d4f6f1c2a34";
 const ANSWER: Duration = Duration::from_millis(5);
@@ -98,12 +105,7 @@ pub(crate) async fn measure(
     let loaded = slot.load(Candidate {
         module,
         pinned: None,
-        config: json!({
-            "project": "proxies-1", "zones": ["us-central1-a"], "externalAddress": "none",
-            "images": { "debian": { "source": "projects/debian-cloud/global/images/family/debian-13" } },
-            "machineTypes": { "small": "e2-micro" },
-            "defaults": { "machineType": "small", "image": "debian" },
-        }),
+        config: config(),
         lent: Lent { http: Some(Arc::clone(&http)), ..Lent::default() },
         grants: json!({}),
         limits: Limits::default(),
@@ -112,14 +114,19 @@ pub(crate) async fn measure(
     let active = loaded.await.map_err(|refusal| failed(&refusal))?;
     let target = made(active.as_ref(), installation).await?;
 
-    let name = target.name.to_string();
-    let request = HttpRequest {
-        endpoint: "compute".to_owned(),
-        method: "GET".to_owned(),
-        path: ["projects", "proxies-1", "zones", "us-central1-a", "instances", &name]
-            .map(str::to_owned)
-            .to_vec(),
-        ..HttpRequest::default()
+    let mark = installation.mark(UID, 1, "bench", "bench");
+    let seen = provider_sdk::Target {
+        name: target.name.to_string(),
+        uid: target.uid.clone(),
+        incarnation: target.incarnation,
+        namespace: target.namespace.clone(),
+        proxy: target.proxy.clone(),
+        id: target.id.clone(),
+        progress: None,
+    };
+    let native = || {
+        let call = |request: &provider_sdk::http::Request| sent(&http, request);
+        native::get_over_http(NativeLent { call, config: config(), mark: mark.clone() }, &seen)
     };
     slow.wait_ms.store(ANSWER.as_millis().try_into().unwrap_or(u64::MAX), Ordering::SeqCst);
     let mut readings: [Vec<f64>; 2] = Default::default();
@@ -130,15 +137,12 @@ pub(crate) async fn measure(
         active.get(&target).await.map_err(|error| failed(&error))?;
         by_component.push(start.elapsed().as_secs_f64() * 1e6);
         let start = Instant::now();
-        let answer = http.send(&request).await.map_err(|failure| failed(&failure.message))?;
+        tokio::task::block_in_place(&native).map_err(|error| failed(&error.message))?;
         natively.push(start.elapsed().as_secs_f64() * 1e6);
-        if answer.status != 200 {
-            return Err(failed(&format!("{} {}", answer.status, answer.reason)));
-        }
     }
     let [by_component, natively] = readings;
     let component = report.samples("a get over HTTP, 5 ms behind TLS: component", "us", by_component);
-    let native = report.samples("a request over HTTP, 5 ms behind TLS: native", "us", natively);
+    let native = report.samples("a get over HTTP, 5 ms behind TLS: native", "us", natively);
     let share = (component - native) / (ANSWER.as_secs_f64() * 1e6) * 100.0;
     report.figure("a get over HTTP: component over native, of 5 ms", "%", share, Some(2.0));
 
@@ -154,6 +158,39 @@ pub(crate) async fn measure(
     report.figure("memory after 10,000 gets over HTTP", "MiB", before, None);
     report.figure("memory after 100,000 more, over that", "ratio", after / before, Some(1.05));
     Ok(())
+}
+
+fn config() -> Value {
+    json!({
+        "project": "proxies-1", "zones": ["us-central1-a"], "externalAddress": "none",
+        "images": { "debian": { "source": "projects/debian-cloud/global/images/family/debian-13" } },
+        "machineTypes": { "small": "e2-micro" },
+        "defaults": { "machineType": "small", "image": "debian" },
+    })
+}
+
+/// What a look sends, without a component in between.
+fn sent(
+    http: &Arc<dyn Http>,
+    request: &provider_sdk::http::Request,
+) -> Result<provider_sdk::http::Response, provider_sdk::http::Failure> {
+    let request = HttpRequest {
+        endpoint: request.endpoint.clone(),
+        method: request.method.word().to_owned(),
+        path: request.path.clone(),
+        query: request.query.clone(),
+        headers: request.headers.clone(),
+        ..HttpRequest::default()
+    };
+    let answer = tokio::runtime::Handle::current().block_on(http.send(&request));
+    match answer {
+        Ok(HttpResponse { status, reason, headers, body }) => {
+            Ok(provider_sdk::http::Response { status, reason, headers, body })
+        }
+        Err(HttpFailure { message, sent, .. }) => {
+            Err(provider_sdk::http::Failure { kind: provider_sdk::http::FailureKind::Cut, message, sent })
+        }
+    }
 }
 
 /// An instance that stands.

@@ -1,10 +1,11 @@
 //! The provider's logic without Wasm: the same crate, its traits answered by a closure. In this process the
 //! closure asks the backend; in the plugin process it asks the host over gRPC.
 
+use gcp_provider::GcpProvider;
 use kubernetes_provider::KubernetesProvider;
 use provider_sdk::{
-    Clock, Context, Created, Error, Kubernetes, Level, Lock, Locks, Log, Mark, Provider, Spec, Target,
-    Verdict,
+    Clock, Context, Created, Error, Http, Kubernetes, Level, Lock, Locks, Log, Mark, Provider, Spec, Target,
+    Verdict, http,
     kubernetes::{Access, DeleteOptions, Failure, FailureKind, ListOptions, PatchKind, Resource, Server},
 };
 use serde_json::{Value, json};
@@ -32,6 +33,23 @@ where
     F: Fn(HostCall) -> Result<Value, Refused>,
 {
     KubernetesProvider::from(lent).get(target).is_err()
+}
+
+/// A look at a VM of Compute Engine: one request over HTTP.
+pub(crate) fn get_over_http<F>(lent: Lent<F>, target: &Target) -> Result<(), Error>
+where
+    F: Fn(&http::Request) -> Result<http::Response, http::Failure>,
+{
+    GcpProvider::from(lent).get(target).map(|_| ())
+}
+
+impl<F: Fn(&http::Request) -> Result<http::Response, http::Failure>> Http for Lent<F> {
+    fn send(&self, request: &http::Request) -> Result<http::Response, http::Failure> {
+        (self.call)(request)
+    }
+    fn info(&self, _: &str) -> Result<Value, http::Failure> {
+        Ok(Value::Null)
+    }
 }
 
 impl<F> Context for Lent<F> {
