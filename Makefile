@@ -74,6 +74,12 @@ projects: ## Make a provider's project in JavaScript and one in Python, and try 
 e2e: ## As root: run the tests on a real cluster with a real node; the cluster stays up for the next run.
 	@tests/e2e/run.sh
 
+.PHONY: machines
+machines: ## As root: Proxies of that cluster that become machines on a real libvirt host; then all five providers at once.
+	@tests/e2e/run.sh hypervisors
+	@tests/e2e/run.sh together
+	@tests/labs/libvirt/down.sh e2e
+
 .PHONY: libvirt
 libvirt: ## As root: run the tests of the libvirt client, of what is lent by it and of its providers on real hosts, made for them.
 	@host/libvirt-rpc/tests/real/run.sh
@@ -84,7 +90,7 @@ libvirt: ## As root: run the tests of the libvirt client, of what is lent by it 
 soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, 50 machines, random bytes.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills leadership
 	@EPO_SOAK=1 tests/e2e/run.sh --nocapture conformance
-	@tests/e2e/run.sh hypervisors
+	@EPO_SOAK=1 tests/e2e/run.sh together many_proxies
 	@EPO_SOAK=1 tests/conformance/tests/machines/run.sh
 	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
 	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [FILTER...] : the tests on a real cluster, which is brought up if it isn't, and stays up for the next
-# run; tests/labs/k8s/down.sh e2e ends it. Filters are names of tests, or parts of them. The filter hypervisors brings
-# up a libvirt host too, which tests/labs/libvirt/down.sh e2e ends.
+# run; tests/labs/k8s/down.sh e2e ends it. Filters are names of tests, or parts of them. The filters hypervisors and together
+# bring up a libvirt host too, which tests/labs/libvirt/down.sh e2e ends.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 labs=tests/labs/k8s
@@ -15,8 +15,8 @@ need_root
 "$labs/up.sh" "$NAME" 16443
 "$labs/node.sh" "$NAME"
 # Emulated guests take what processors there are for minutes: machines are made only where they are asked for.
-skip=(--skip hypervisors::)
-if [[ " $* " == *" hypervisors"* ]]; then
+skip=(--skip hypervisors:: --skip together::)
+if [[ " $* " == *" hypervisors"* || " $* " == *" together"* ]]; then
   skip=()
   hypervisor=tests/labs/libvirt
   "$hypervisor/install.sh"

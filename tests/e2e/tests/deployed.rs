@@ -16,14 +16,14 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::harness::{Lab, Site, Wanted, eventually, kubernetes_provider};
+use crate::harness::{IN_PODS, Lab, Site, Wanted, eventually, kubernetes_provider};
 
-const NAME: &str = "egress-operator";
+pub(crate) const NAME: &str = "egress-operator";
 /// The certificate of an API server bears it, and no name of this machine.
 const SERVER: &str = "kubernetes.default.svc";
 
 /// A way for Pods to the API server, which listens for this machine alone: the lab has no network of services.
-struct Way {
+pub(crate) struct Way {
     port: u16,
     accepting: AbortHandle,
 }
@@ -35,7 +35,7 @@ impl Drop for Way {
 }
 
 impl Way {
-    async fn to(lab: &Lab) -> Self {
+    pub(crate) async fn to(lab: &Lab) -> Self {
         let server = lab.config.cluster_url.authority().expect("an address").to_string();
         let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
         let port = listener.local_addr().expect("a port").port();
@@ -52,17 +52,21 @@ impl Way {
     }
 }
 
+/// This machine's address in the Pods' network.
+pub(crate) fn machine(lab: &Lab) -> String {
+    let port = lab.config.cluster_url.port_u16().expect("a port");
+    format!("10.244.{}.1", port / 100 % 250)
+}
+
 /// deploy/base's, for this site: two of them, and where the API server is found.
-fn deployment(site: &Site, way: &Way) -> Value {
+pub(crate) fn deployment(site: &Site, way: &Way) -> Value {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/base/deployment.yaml");
     let text = std::fs::read_to_string(file).expect("deploy/base/deployment.yaml");
     let mut deployment: Value = serde_saphyr::from_str(&text).expect("YAML");
     deployment["metadata"]["namespace"] = json!(site.system.name);
     deployment["spec"]["replicas"] = json!(2);
     let pod = &mut deployment["spec"]["template"]["spec"];
-    let port = site.lab.config.cluster_url.port_u16().expect("a port");
-    let bridge = format!("10.244.{}.1", port / 100 % 250);
-    pod["hostAliases"] = json!([{ "ip": bridge, "hostnames": [SERVER] }]);
+    pod["hostAliases"] = json!([{ "ip": machine(&site.lab), "hostnames": [SERVER, IN_PODS] }]);
     let container = &mut pod["containers"][0];
     container["env"] = json!([
         { "name": "KUBERNETES_SERVICE_HOST", "value": SERVER },
@@ -83,7 +87,7 @@ async fn replicas(site: &Site) -> Result<BTreeSet<String>, String> {
 }
 
 /// Until both replicas of the newest template are ready, and no other is there.
-async fn both_ready(site: &Site) -> BTreeSet<String> {
+pub(crate) async fn both_ready(site: &Site) -> BTreeSet<String> {
     let api: Api<Deployment> = site.system.api();
     eventually("two replicas are ready", async || {
         let deployment = api.get(NAME).await.map_err(|error| error.to_string())?;
@@ -100,7 +104,7 @@ async fn both_ready(site: &Site) -> BTreeSet<String> {
 }
 
 /// The Pod that has the Lease.
-async fn leader(site: &Site, among: &BTreeSet<String>) -> String {
+pub(crate) async fn leader(site: &Site, among: &BTreeSet<String>) -> String {
     let leases: Api<Lease> = site.system.api();
     eventually("one of the replicas leads", async || {
         let lease = leases.get(NAME).await.map_err(|error| error.to_string())?;

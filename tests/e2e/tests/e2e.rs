@@ -51,4 +51,6 @@ mod shadow;
 #[cfg(test)]
 mod swap;
 #[cfg(test)]
+mod together;
+#[cfg(test)]
 mod trying;

@@ -34,14 +34,14 @@ use crate::harness::{
     proxmox_provider,
 };
 
-const SECRET: &str = "backend";
 const PROXIES: usize = 4;
 /// For each host, as the entries have it.
 const CONNECTIONS: usize = 4;
 const ZONES: [&str; 3] = ["us-central1-a", "us-central1-b", "us-central1-c"];
 /// Where simulated machines have their addresses.
-const PVE_NETWORK: &str = "10.20.0.0/16";
-const COMPUTE_NETWORK: &str = "10.128.0.0/20";
+pub(crate) const PVE_NETWORK: &str = "10.20.0.0/16";
+pub(crate) const COMPUTE_NETWORK: &str = "10.128.0.0/20";
+const BETWEEN_LISTS: Duration = Duration::from_secs(2);
 /// For a thousand.
 const CONVERGENCE: Duration = Duration::from_secs(1_200);
 /// Longer than a request that began before takes.
@@ -51,10 +51,10 @@ const IN_FLIGHT: Duration = Duration::from_secs(3);
 static ROUTES: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
 
 /// Addresses that simulated machines tell are this machine's own for a while, so that they can be probed.
-struct Local(&'static str);
+pub(crate) struct Local(&'static str);
 
 impl Local {
-    fn route(network: &'static str) -> Self {
+    pub(crate) fn route(network: &'static str) -> Self {
         let mut routes = ROUTES.lock().unwrap();
         *routes.entry(network).or_default() += 1;
         assert!(ip(&["route", "replace", "local", network, "dev", "lo"]), "a route to {network}");
@@ -78,7 +78,7 @@ fn ip(arguments: &[&str]) -> bool {
 }
 
 /// What listens at every machine's proxy.
-async fn listener() -> u16 {
+pub(crate) async fn listener() -> u16 {
     let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
     let port = listener.local_addr().expect("a port").port();
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
@@ -86,21 +86,30 @@ async fn listener() -> u16 {
 }
 
 /// A backend's entry, and what is changed under it.
-struct Backend {
-    entry: Value,
+pub(crate) struct Backend {
+    pub(crate) entry: Value,
+    /// Where its credentials stand.
+    secret: &'static str,
     servers: Vec<Https>,
     /// What the first servers' certificates are.
     authorities: String,
     /// The Secret's credentials and the `Authorization` that they lead to: before and after.
     credentials: [(String, String); 2],
     /// How many machines there are.
-    machines: Box<dyn Fn() -> usize + Send + Sync>,
+    pub(crate) machines: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl Backend {
+    /// The operator may read the one Secret, and it opens the servers.
+    pub(crate) async fn open(&self, site: &Site) {
+        grant_secret(site, self.secret).await;
+        self.put_secret(site, &self.credentials[0].0, &self.authorities).await;
+        self.admit(&[0]);
+    }
+
     async fn put_secret(&self, site: &Site, credentials: &str, authorities: &str) {
         let data = json!({ "credentials": credentials, "ca": authorities });
-        let secret = json!({ "metadata": { "name": SECRET }, "stringData": data });
+        let secret = json!({ "metadata": { "name": self.secret }, "stringData": data });
         site.lab.apply::<Secret>(&site.system.api(), secret).await;
     }
 
@@ -110,15 +119,14 @@ impl Backend {
     }
 }
 
-/// The operator may read the one Secret.
-async fn grant_secret(site: &Site) {
+async fn grant_secret(site: &Site, secret: &str) {
     let rules =
-        json!([{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET], "verbs": ["get"] }]);
-    let role = json!({ "metadata": { "name": SECRET }, "rules": rules });
+        json!([{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": ["get"] }]);
+    let role = json!({ "metadata": { "name": secret }, "rules": rules });
     site.lab.apply::<Role>(&site.system.api(), role).await;
     let binding = json!({
-        "metadata": { "name": SECRET },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SECRET },
+        "metadata": { "name": secret },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": secret },
         "subjects": [{ "kind": "ServiceAccount", "name": "egress-operator", "namespace": site.system.name }],
     });
     site.lab.apply::<RoleBinding>(&site.system.api(), binding).await;
@@ -132,9 +140,7 @@ async fn change_port(proxies: &Api<Proxy>, name: &str, port: u16) {
 /// Where the operator may open the backend.
 async fn site(lab: &Lab, purpose: &'static str, component: &[u8], backend: &Backend) -> Site {
     let site = Site::new(lab, purpose, 1).await;
-    grant_secret(&site).await;
-    backend.put_secret(&site, &backend.credentials[0].0, &backend.authorities).await;
-    backend.admit(&[0]);
+    backend.open(&site).await;
     site.put_module(component).await;
     site.put_entry(&backend.entry).await;
     site
@@ -145,6 +151,10 @@ async fn converge(purpose: &'static str, component: &[u8], mut backend: Backend,
     let count = Budget { usual: 60, soak: 1_000 }.get();
     let lab = Lab::new().await;
     backend.entry["health"] = json!({ "periodSeconds": 60 });
+    if purpose == "proxmox" {
+        // What the storage would bear is not what is under test.
+        backend.entry["config"]["clonesAtOnce"] = json!(16);
+    }
     let site = site(&lab, purpose, component, &backend).await;
     let _epo = site.start(&[]).await;
     let proxies = site.proxies(0);
@@ -161,6 +171,8 @@ async fn converge(purpose: &'static str, component: &[u8], mut backend: Backend,
     stream::iter(0..count).map(make).buffer_unordered(16).collect::<Vec<_>>().await;
     let every = ListParams::default();
     eventually_within(CONVERGENCE, "all Proxies are ready", async || {
+        // A list of a thousand costs the API server more than they do.
+        tokio::time::sleep(BETWEEN_LISTS).await;
         let listed = proxies.list(&every).await.map_err(|error| error.to_string())?;
         let waiting = listed.items.iter().filter(|proxy| !is_ready(proxy));
         let statuses: Vec<_> = waiting.map(|proxy| json!(proxy.status)).collect();
@@ -172,6 +184,8 @@ async fn converge(purpose: &'static str, component: &[u8], mut backend: Backend,
     let begin = Instant::now();
     proxies.delete_collection(&DeleteParams::default(), &every).await.expect("their deletion");
     eventually_within(CONVERGENCE, "all Proxies are gone", async || {
+        // A list of a thousand costs the API server more than they do.
+        tokio::time::sleep(BETWEEN_LISTS).await;
         let listed = proxies.list(&every).await.map_err(|error| error.to_string())?;
         let first = listed.items.first().map(|proxy| json!(proxy.status));
         if listed.items.is_empty() { Ok(()) } else { Err(format!("{}: {first:?}", listed.items.len())) }
@@ -234,11 +248,13 @@ async fn live(purpose: &'static str, component: &[u8], backend: Backend) {
     }
 }
 
-fn place(key: &str) -> Value {
-    json!({ "secretRef": { "name": SECRET, "key": key } })
+fn place(secret: &str, key: &str) -> Value {
+    json!({ "secretRef": { "name": secret, "key": key } })
 }
 
-async fn proxmox() -> Backend {
+/// Two nodes, at this machine as the operator calls it.
+pub(crate) async fn proxmox(machine: &str) -> Backend {
+    let secret = "proxmox";
     let names = ["pve1", "pve2"];
     let nodes = names.map(|name| NodeSpec::new(name, name));
     let storages = names.map(|name| StorageSpec {
@@ -260,12 +276,12 @@ async fn proxmox() -> Backend {
         let backend: Arc<dyn Http> = Arc::new(pve.clone());
         let (server, pem) = Https::start(backend, name, 2, refused.clone()).await;
         let credentials = json!({ "header": {
-            "format": "PVEAPIToken={principal}={secret}", "principal": "epo@pve!operator", "secret": place("credentials"),
+            "format": "PVEAPIToken={principal}={secret}", "principal": "epo@pve!operator", "secret": place(secret, "credentials"),
         } });
-        let url = format!("https://localhost:{}/api2/json", server.port);
+        let url = format!("https://{machine}:{}/api2/json", server.port);
         endpoints.insert(
             name,
-            json!({ "url": url, "ca": place("ca"), "credentials": credentials, "connections": CONNECTIONS }),
+            json!({ "url": url, "ca": place(secret, "ca"), "credentials": credentials, "connections": CONNECTIONS }),
         );
         authorities.push_str(&pem);
         servers.push(server);
@@ -285,24 +301,24 @@ async fn proxmox() -> Backend {
     let credentials = ["8c1b7c2e-first", "8c1b7c2e-second"]
         .map(|token| (token.to_owned(), format!("PVEAPIToken=epo@pve!operator={token}")));
     let machines = Box::new(move || pve.machines().into_iter().filter(|seen| !seen.template).count());
-    Backend { entry, servers, authorities, credentials, machines }
+    Backend { entry, secret, servers, authorities, credentials, machines }
 }
 
 #[tokio::test]
 async fn proxmox_lives_on_while_token_and_authority_are_replaced() {
     let _local = Local::route(PVE_NETWORK);
-    live("proxmox", &proxmox_provider(), proxmox().await).await;
+    live("proxmox", &proxmox_provider(), proxmox("localhost").await).await;
 }
 
 #[tokio::test]
 async fn many_proxies_of_proxmox_need_four_connections_a_node() {
     let _local = Local::route(PVE_NETWORK);
-    converge("proxmox", &proxmox_provider(), proxmox().await, &["pve1", "pve2"]).await;
+    converge("proxmox", &proxmox_provider(), proxmox("localhost").await, &["pve1", "pve2"]).await;
 }
 
 /// Gives each user a token of its own.
 async fn tokens() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
     let port = listener.local_addr().expect("a port").port();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -328,7 +344,9 @@ async fn tokens() -> u16 {
     port
 }
 
-async fn compute_engine() -> Backend {
+/// Three zones, at this machine as the operator calls it.
+pub(crate) async fn compute_engine(machine: &str) -> Backend {
+    let secret = "gcp";
     let compute = Compute::new(
         Arc::new(SystemClock::default()),
         &ComputeSpec {
@@ -340,7 +358,7 @@ async fn compute_engine() -> Backend {
     );
     let refused = HttpResponse { status: 401, reason: "Unauthorized".to_owned(), ..HttpResponse::default() };
     let (server, authorities) = Https::start(Arc::new(compute.clone()), "compute", 2, refused).await;
-    let url = format!("https://localhost:{}/compute/v1", server.port);
+    let url = format!("https://{machine}:{}/compute/v1", server.port);
     let entry = json!({
         "module": { "configMap": { "name": "module" } },
         "config": {
@@ -353,11 +371,11 @@ async fn compute_engine() -> Backend {
         },
         "health": { "periodSeconds": 2, "timeoutSeconds": 2 },
         "grants": { "http": { "endpoints": { "compute": {
-            "url": url, "ca": place("ca"), "connections": CONNECTIONS,
-            "credentials": { "google": { "json": place("credentials") } },
+            "url": url, "ca": place(secret, "ca"), "connections": CONNECTIONS,
+            "credentials": { "google": { "json": place(secret, "credentials") } },
         } } } },
     });
-    let token_uri = format!("http://127.0.0.1:{}/token", tokens().await);
+    let token_uri = format!("http://{machine}:{}/token", tokens().await);
     let credentials = ["first", "second"].map(|which| {
         let user = json!({
             "type": "authorized_user", "client_id": "id", "client_secret": format!("client-{which}-sentinel"),
@@ -366,17 +384,17 @@ async fn compute_engine() -> Backend {
         (user.to_string(), format!("Bearer short-{which}"))
     });
     let machines = Box::new(move || compute.instances().len());
-    Backend { entry, servers: vec![server], authorities, credentials, machines }
+    Backend { entry, secret, servers: vec![server], authorities, credentials, machines }
 }
 
 #[tokio::test]
 async fn compute_engine_lives_on_while_key_and_authority_are_replaced() {
     let _local = Local::route(COMPUTE_NETWORK);
-    live("gcp", &gcp_provider(), compute_engine().await).await;
+    live("gcp", &gcp_provider(), compute_engine("localhost").await).await;
 }
 
 #[tokio::test]
 async fn many_proxies_of_compute_engine_need_four_connections() {
     let _local = Local::route(COMPUTE_NETWORK);
-    converge("gcp", &gcp_provider(), compute_engine().await, &ZONES).await;
+    converge("gcp", &gcp_provider(), compute_engine("localhost").await, &ZONES).await;
 }

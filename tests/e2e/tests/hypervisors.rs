@@ -30,8 +30,8 @@ fn sample<T: DeserializeOwned>(kind: &str) -> T {
     from(documents.into_iter().find(|document| document["kind"] == kind).unwrap())
 }
 
-/// The sample's entry, for the lab's host, images and web server.
-fn entry(module: &str, hypervisor: &Hypervisor, images: Value, web: &Web) -> Value {
+/// The sample's entry, for the lab's host, and images from there.
+pub(crate) fn entry(module: &str, hypervisor: &Hypervisor, images: Value, from: &str) -> Value {
     let map: ConfigMap = sample("ConfigMap");
     let mut entry: Value = serde_saphyr::from_str(&map.data.unwrap()["kvm2"]).unwrap();
     entry["module"]["configMap"]["name"] = json!(module);
@@ -41,10 +41,25 @@ fn entry(module: &str, hypervisor: &Hypervisor, images: Value, web: &Web) -> Val
     let host = &mut entry["grants"]["libvirt"]["hosts"]["hv1"];
     host["address"] = json!(hypervisor.address);
     host["user"] = json!("lab");
-    entry["grants"]["transfer"]["inside"] = json!(["127.0.0.1/32"]);
-    entry["health"] = json!({ "url": format!("http://{}:{}/probe", hypervisor.here(), web.port),
-                              "periodSeconds": 2, "timeoutSeconds": 2 });
+    entry["grants"]["transfer"]["inside"] = json!([format!("{from}/32")]);
+    entry["health"] = json!({ "periodSeconds": 2, "timeoutSeconds": 2 });
     entry
+}
+
+/// The way into the host, which the operator may read.
+pub(crate) async fn lend_key(site: &Site, hypervisor: &Hypervisor) {
+    let secret = BTreeMap::from(["id", "known_hosts"].map(|name| (name.to_owned(), hypervisor.read(name))));
+    let secret =
+        Secret { string_data: Some(secret), ..from(json!({ "metadata": { "name": "egress-kvm2" } })) };
+    site.system.api().create(&PostParams::default(), &secret).await.unwrap();
+    let rules = sample::<Role>("Role").rules;
+    site.lab
+        .apply::<Role>(&site.system.api(), json!({ "metadata": { "name": "egress-kvm2" }, "rules": rules }))
+        .await;
+    let mut binding = json!(sample::<RoleBinding>("RoleBinding"));
+    binding["metadata"]["namespace"] = json!(site.system.name);
+    binding["subjects"][0]["namespace"] = json!(site.system.name);
+    site.lab.apply::<RoleBinding>(&site.system.api(), binding).await;
 }
 
 /// As the sample asks for it, of this entry.
@@ -126,17 +141,7 @@ async fn a_proxy_becomes_a_machine_that_serves_is_replaced_and_leaves_nothing() 
     let site = Site::new(&lab, "kvm", 1).await;
     let web = Web::start().await;
     let (cloud, tiny) = (ImageServer::of("HYPERVISOR_GUEST").await, ImageServer::of("HYPERVISOR_TINY").await);
-    let secret = BTreeMap::from(["id", "known_hosts"].map(|name| (name.to_owned(), hypervisor.read(name))));
-    let secret =
-        Secret { string_data: Some(secret), ..from(json!({ "metadata": { "name": "egress-kvm2" } })) };
-    site.system.api().create(&PostParams::default(), &secret).await.unwrap();
-    let rules = sample::<Role>("Role").rules;
-    lab.apply::<Role>(&site.system.api(), json!({ "metadata": { "name": "egress-kvm2" }, "rules": rules }))
-        .await;
-    let mut binding = json!(sample::<RoleBinding>("RoleBinding"));
-    binding["metadata"]["namespace"] = json!(site.system.name);
-    binding["subjects"][0]["namespace"] = json!(site.system.name);
-    lab.apply::<RoleBinding>(&site.system.api(), binding).await;
+    lend_key(&site, &hypervisor).await;
 
     for (name, component) in [("kvm2", kvm2_provider()), ("kvm", kvm_provider())] {
         site.put_module_as(name, &zstd::encode_all(&*component, 9).unwrap()).await;
@@ -146,7 +151,9 @@ async fn a_proxy_becomes_a_machine_that_serves_is_replaced_and_leaves_nothing() 
                       "tiny": { "url": tiny.url, "firmware": "bios" } });
     let mut entries = [("kvm2", kvm2), ("kvm", kvm)].map(|(name, images)| {
         // The cluster has one of this name.
-        (format!("{}-{name}", &site.entry), entry(name, &hypervisor, images, &web))
+        let mut entry = entry(name, &hypervisor, images, "127.0.0.1");
+        entry["health"]["url"] = json!(format!("http://{}:{}/probe", hypervisor.here(), web.port));
+        (format!("{}-{name}", &site.entry), entry)
     });
     site.put_entries(entries.iter().map(|(name, entry)| (name.as_str(), entry))).await;
     let before = hypervisor.things();

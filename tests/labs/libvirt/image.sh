@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")" && . ./lib.sh
 
-if [ -f "$GUEST" ]; then
+if made "$GUEST" image.sh; then
   say "the guest is there: $GUEST"
   exit 0
 fi
@@ -54,7 +54,7 @@ systemctl disable squid systemd-networkd-wait-online
 systemctl mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer \
   systemd-networkd-wait-online.service
 
-options='root=LABEL=root ro console=tty0 console=ttyS0 quiet net.ifnames=0 mitigations=off'
+options="root=LABEL=root ro console=tty0 console=ttyS0 quiet net.ifnames=0 mitigations=off $EMULATED"
 boot_partition "$work/boot" 96 ESP "$root"/boot/vmlinuz-* "$root"/boot/initrd.img-* "$options"
 # UEFI: the signed shim starts the signed GRUB, which looks for its configuration in /EFI/debian.
 for package in "$work"/signed/*.deb; do dpkg-deb --extract "$package" "$work/signed"; done
@@ -76,4 +76,5 @@ megabytes=$(($(du -sm "$root" | cut -f1) * 4 / 3 + 64))
 truncate -s ${megabytes}M "$work/system"
 nice mke2fs -q -t ext4 -L root -m 1 -d "$root" "$work/system"
 disk "$GUEST" "$work" "$work/boot:U" "$work/system:L"
+echo "$of" >"$GUEST.of"
 say "made $GUEST ($(du -m "$GUEST" | cut -f1) MB)"

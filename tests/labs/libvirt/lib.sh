@@ -5,6 +5,8 @@ ROOT=$LAB/libvirt/root
 GUEST=$LAB/libvirt/guest.qcow2
 TINY=$LAB/libvirt/tiny.qcow2
 PATH=$PATH:/usr/sbin:/sbin
+# For kernels of guests: an emulated timer that comes late on a busy machine is no reason to panic.
+EMULATED=no_timer_check
 
 # host NAME : sets the paths of one host.
 host() {
@@ -22,6 +24,12 @@ within() {
   local first
   first=$(first) || die "the host is not up; run up.sh $NAME NUMBER first"
   nsenter --target "$first" --mount --pid --net --uts --root env --chdir=/ PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+# made FILE SCRIPT : whether it was made by the script as it is now; sets of, which is kept beside what is made.
+made() {
+  of=$(cat "$2" lib.sh | sha256sum)
+  [ -f "$1" ] && [ "$(cat "$1.of" 2>/dev/null)" = "$of" ]
 }
 
 # disk FILE WORK PARTITION:TYPE... : a disk in qcow2 of files that are partitions; a BIOS boots the first, with

@@ -25,6 +25,9 @@ use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use tokio::{net::TcpListener, task::AbortHandle};
 use tokio_rustls::TlsAcceptor;
 
+/// What Pods call this machine, by an alias of their own.
+pub const IN_PODS: &str = "machine.lab";
+
 /// See the module. It ends when it is dropped.
 pub struct Https {
     pub port: u16,
@@ -73,7 +76,7 @@ impl Https {
         base: usize,
         refused: HttpResponse,
     ) -> (Self, String) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
         let port = listener.local_addr().expect("a port").port();
         let (tls, pem) = certificate();
         let shared = Arc::new(Shared {
@@ -128,7 +131,7 @@ impl Https {
 
 fn certificate() -> (TlsAcceptor, String) {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let made = generate_simple_self_signed(["localhost".to_owned()]);
+    let made = generate_simple_self_signed(["localhost", IN_PODS].map(str::to_owned));
     let CertifiedKey { cert, signing_key } = made.expect("a certificate");
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("its key");
     let config = ServerConfig::builder().with_no_client_auth();

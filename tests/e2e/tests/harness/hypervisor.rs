@@ -72,6 +72,7 @@ impl Hypervisor {
 /// Serves one file to whoever asks, whole or from where he was cut off.
 pub struct ImageServer {
     pub url: String,
+    pub port: u16,
     accepting: AbortHandle,
 }
 
@@ -86,15 +87,16 @@ impl ImageServer {
     pub async fn of(variable: &str) -> Self {
         let file =
             env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set; make e2e does all of it"));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/image.qcow2", listener.local_addr().expect("a port"));
+        let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");
+        let port = listener.local_addr().expect("a port").port();
+        let url = format!("http://127.0.0.1:{port}/image.qcow2");
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let file = file.clone();
                 tokio::spawn(async move { serve(stream, &file).await });
             }
         });
-        Self { url, accepting: accepting.abort_handle() }
+        Self { url, port, accepting: accepting.abort_handle() }
     }
 }
 

@@ -15,7 +15,7 @@ mod witness;
 
 pub use control::Control;
 pub use epo::{Epo, program};
-pub use https::Https;
+pub use https::{Https, IN_PODS};
 pub use hypervisor::{Hypervisor, ImageServer, Things};
 pub use lab::{Lab, Namespace, from};
 pub use modules::{
