@@ -31,12 +31,13 @@ impl Witness {
             let (witness, proxies): (_, Api<Proxy>) = (self.clone(), team.api());
             tokio::spawn(async move {
                 let events = watcher(proxies, watcher::Config::default()).default_backoff().applied_objects();
-                events.for_each(async |proxy| witness.see_proxy(&proxy.expect("a Proxy"))).await;
+                // One that the API server ended begins anew, with everything that stands there.
+                events.for_each(async |seen| seen.iter().for_each(|proxy| witness.see_proxy(proxy))).await;
             });
             let (witness, pods): (_, Api<Pod>) = (self.clone(), team.api());
             tokio::spawn(async move {
                 let events = watcher(pods, watcher::Config::default()).default_backoff().applied_objects();
-                events.for_each(async |pod| witness.see_pod(&pod.expect("a Pod"))).await;
+                events.for_each(async |seen| seen.iter().for_each(|pod| witness.see_pod(pod))).await;
             });
         }
     }
