@@ -18,27 +18,26 @@ use egress_runtime::{
     Candidate, Lent, Limits, Module, Slot,
     capability::{Fill, Libvirt, LibvirtFailure, SystemClock, Transfer, TransferFailure},
 };
+use provider_encode::Guest;
 use serde_json::{Value, json};
 
 use crate::{Failure, loading, report::Report};
 
-/// Domains that a list reads the mark of, in one page: a call for each.
-const DOMAINS: u32 = 200;
+/// Calls in one operation: what an operation costs itself falls out of the difference.
+const FEW: u32 = 10;
+const MANY: u32 = 410;
 const TIMES: usize = 41;
-/// Where kvm2 keeps its mark.
-const NAMESPACE: &str = "https://egressproxies.dev/kvm2";
 const GIB: usize = 1 << 30;
 const PORTION: usize = 1 << 20;
 /// Of a call.
 const MOST_OVER: f64 = 1.02;
 const MOST_GROWTH_MIB: f64 = 16.0;
 
-/// A host of the lab, and the component that works there.
+/// A host of the lab.
 pub(crate) struct Options {
     /// What the lab keeps of the host: key and known hosts.
     pub(crate) lab: PathBuf,
     pub(crate) address: String,
-    pub(crate) component: PathBuf,
 }
 
 impl Options {
@@ -75,8 +74,10 @@ pub(crate) async fn measure(report: &mut Report, options: &Options, folder: &Pat
     let transfer = Arc::new(TransferCapability::new(transfer, Arc::clone(&libvirt)).map_err(odd)?);
 
     image(report, options, &installation, &*transfer).await?;
-    defined(&*libvirt, &installation).await?;
-    let component = fs::read(&options.component).map_err(|error| failed("the component")(&error))?;
+    let wasm = folder.join("asking.wasm");
+    let guest = Guest::find(Path::new(env!("CARGO_MANIFEST_DIR")), Some("fixture-libvirt-mutants"));
+    guest.and_then(|guest| guest.build(&wasm)).map_err(|error| failed("the component")(&error))?;
+    let component = fs::read(&wasm).map_err(|error| failed("the component")(&error))?;
     let module = Module::unpack(&component, u64::MAX).map_err(|error| failed("the component")(&error))?;
     let candidate = Candidate {
         module,
@@ -89,22 +90,26 @@ pub(crate) async fn measure(report: &mut Report, options: &Options, folder: &Pat
             ..Lent::default()
         },
         grants,
-        limits: Limits::default(),
+        limits: Limits { host_calls: u32::MAX, ..Limits::default() },
         legacy: Vec::new(),
     };
     let slot = Slot::new(loading::runtime(&folder.join("cache-hv"), None)?, entry, installation);
     let revision = slot.configured(candidate).await.map_err(|error| failed("the component")(&error))?;
     let (mut through, mut native) = (Vec::new(), Vec::new());
+    let ask = async |asks: u32| {
+        let (cursor, start) = (format!("asks:{asks}"), Instant::now());
+        let asked = revision.list("hv", Some(&cursor)).await;
+        asked.map(|_| start.elapsed()).map_err(|error| failed("the calls")(&error.message))
+    };
+    let connection = libvirt.open("hv", false).await.map_err(refused)?;
+    // In turn, so that both meet the same machine.
     for _ in 0..TIMES {
+        let few = ask(FEW).await?;
+        through.push(per_call(ask(MANY).await?.saturating_sub(few)));
         let start = Instant::now();
-        let page = revision.list("hv", None).await.map_err(|error| failed("the list")(&error.message))?;
-        through.push(per_call(start.elapsed()));
-        if page.items.len() != DOMAINS as usize {
-            let why = format!("{} of {DOMAINS} machines are listed", page.items.len());
-            return Err(Failure::new("the list", why));
+        for _ in FEW..MANY {
+            connection.free_memory().await.map_err(refused)?;
         }
-        let start = Instant::now();
-        listed(&*libvirt).await?;
         native.push(per_call(start.elapsed()));
     }
     let through = report.samples("a call of libvirt over SSH: component", "us", through);
@@ -127,34 +132,7 @@ fn config() -> Value {
 }
 
 fn per_call(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6 / f64::from(DOMAINS + 1)
-}
-
-/// Machines that nobody starts.
-async fn defined(libvirt: &dyn Libvirt, installation: &Installation) -> Result<(), Failure> {
-    let connection = libvirt.open("hv", false).await.map_err(refused)?;
-    for number in 0..DOMAINS {
-        let (uid, proxy) = (format!("6f1d9c1e-7a7b-4f6e-9b52-{number:012}"), format!("web-{number}"));
-        let name = installation.instance_name(&proxy, &uid, 1);
-        let pair = |(key, value): &(String, String)| format!("<{key}>{value}</{key}>");
-        let mark: String = installation.mark(&uid, 1, "team-a", &proxy).iter().map(pair).collect();
-        let domain = format!(
-            "<domain type='kvm'><name>{name}</name><metadata><instance xmlns='{NAMESPACE}'>{mark}<createdAt>\
-             2026-01-01T00:00:00Z</createdAt></instance></metadata><memory unit='MiB'>128</memory><vcpu>1</vcpu><os>\
-             <type arch='x86_64' machine='q35'>hvm</type></os></domain>"
-        );
-        connection.define(&domain).await.map_err(refused)?;
-    }
-    Ok(())
-}
-
-/// The calls of a list's first page.
-async fn listed(libvirt: &dyn Libvirt) -> Result<(), Failure> {
-    let connection = libvirt.open("hv", false).await.map_err(refused)?;
-    for domain in connection.domains().await.map_err(refused)? {
-        connection.metadata(&domain, NAMESPACE).await.map_err(refused)?;
-    }
-    Ok(())
+    time.as_secs_f64() * 1e6 / f64::from(MANY - FEW)
 }
 
 /// One image through the capability, its length told and not told, and as many bytes through ssh.

@@ -1,5 +1,5 @@
 //! `bench [--component FILE] [--out FILE] [--epo FILE --kubeconfig FILE [--quiet SECONDS] [--proxies COUNT]]
-//! [--hypervisor DIR --address ADDRESS [--kvm2 FILE]] [--only live|sweeps|probes|hypervisor]`: what a provider in a
+//! [--hypervisor DIR --address ADDRESS] [--only live|sweeps|probes|hypervisor]`: what a provider in a
 //! component costs, each figure beside its alternative, measured in the same run on the same machine. Nothing here
 //! decides a test.
 
@@ -101,7 +101,6 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     };
     let (mut epo, mut kubeconfig) = (None, None);
     let (mut lab, mut address) = (None, None);
-    let mut kvm2 = PathBuf::from("target/providers/kvm2.wasm");
     let (mut quiet, mut proxies) = (Duration::from_secs(600), 10_000);
     while let Some(flag) = args.next() {
         let value = args.next().map(PathBuf::from).ok_or(format!("{flag} needs a value"))?;
@@ -112,7 +111,6 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--kubeconfig" => kubeconfig = Some(value),
             "--hypervisor" => lab = Some(value),
             "--address" => address = value.to_str().map(str::to_owned),
-            "--kvm2" => kvm2 = value,
             "--only" if value.as_os_str() == "live" => options.only = Some(Only::Live),
             "--only" if value.as_os_str() == "sweeps" => options.only = Some(Only::Sweeps),
             "--only" if value.as_os_str() == "probes" => options.only = Some(Only::Probes),
@@ -128,7 +126,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             _ => {
                 return Err(format!(
                     "{flag} {} is not known: --component, --out, --epo, --kubeconfig, --quiet SECONDS, --proxies COUNT, \
-                     --hypervisor, --address, --kvm2, --only live|sweeps|probes|hypervisor",
+                     --hypervisor, --address, --only live|sweeps|probes|hypervisor",
                     value.display()
                 ));
             }
@@ -140,7 +138,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         _ => return Err("--epo and --kubeconfig go together".into()),
     };
     options.hypervisor = match (lab, address) {
-        (Some(lab), Some(address)) => Some(hypervisor::Options { lab, address, component: kvm2 }),
+        (Some(lab), Some(address)) => Some(hypervisor::Options { lab, address }),
         (None, None) => None,
         _ => return Err("--hypervisor and --address go together".into()),
     };
