@@ -167,6 +167,7 @@ impl Keeper {
                 Some(hold) = self.inlets.holds_over.recv() => self.over = Some(hold),
                 Some((place, answer)) = self.places.answers.recv() => {
                     self.places.learn(&place, answer);
+                    self.places.count(&self.entry);
                     self.tell_recoveries();
                 }
                 gone = self.inlets.gone.changed() => {

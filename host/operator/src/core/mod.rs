@@ -2,7 +2,7 @@
 //!
 //! [`decide`] gives the next step of a Proxy, [`status`] what its status becomes, [`backoff`] when to try
 //! again; [`reconcile`] acts on them, and [`lease`]
-//! says whether it may. [`probe`] finds out whether Proxies do what they are for. [`memory`] keeps Proxies for tests, and shows what a store must promise.
+//! says whether it may. [`story`] says which passes belong together. [`probe`] finds out whether Proxies do what they are for. [`memory`] keeps Proxies for tests, and shows what a store must promise.
 
 pub mod agenda;
 pub mod backoff;
@@ -22,6 +22,8 @@ pub mod probe;
 pub mod reconcile;
 pub mod status;
 pub mod store;
+pub mod story;
+pub mod tally;
 pub mod target;
 
 #[cfg(test)]

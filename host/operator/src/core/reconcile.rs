@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use egress_contract::{Created, Deleted, Error, ErrorClass, Installation, Pending, Target};
 use jiff::Timestamp;
-use tracing::{Instrument, Span, field, info, info_span, warn};
+use tracing::{Instrument, Span, field, info, warn};
 
 use self::resting::{is_under_way, serves};
 use crate::{
@@ -37,6 +37,8 @@ use crate::{
         store::{
             ActiveProvider, Inactive, Providers, ProxyKey, ProxyRecord, Store, StoreError, UserDataError,
         },
+        story::{self, Told},
+        tally::{self, Tally},
         target::{self, target},
     },
 };
@@ -92,6 +94,7 @@ pub struct Reconciler<S, P> {
     setup: Setup,
     agenda: Agenda,
     budgets: Budgets,
+    tally: Tally,
     began: Timestamp,
 }
 
@@ -120,7 +123,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     pub fn new(store: S, providers: P, setup: Setup) -> Self {
         let (agenda, budgets) = (Agenda::default(), Budgets::default());
         let began = setup.clock.now();
-        Self { store, providers, setup, agenda, budgets, began }
+        Self { store, providers, setup, agenda, budgets, tally: Tally::default(), began }
     }
 
     /// Whether entries may still be loaded without a word of that.
@@ -131,8 +134,15 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
 
     /// One pass.
     pub async fn reconcile(&self, key: &ProxyKey) -> Next {
-        let span = info_span!("reconcile", proxy = %key, phase = field::Empty, step = field::Empty);
-        self.pass(key).instrument(span).await
+        let advanced = match self.store.get(key).await {
+            Ok(Some(record)) => self.pass(record).await,
+            Ok(None) => {
+                self.agenda.forget(key);
+                Ok(Next::Wait)
+            }
+            Err(error) => Err(error),
+        };
+        self.conclude(key, advanced)
     }
 
     /// Makes the Proxy due at once, whatever it waits for.
@@ -143,6 +153,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     /// It is gone, and nobody may come by any more to find that.
     pub fn forget(&self, key: &ProxyKey) {
         self.wake(key);
+        self.tally.leave(key);
         self.budgets.leave(key);
         self.setup.fleet.leave(key);
     }
@@ -151,6 +162,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
     /// were seen.
     pub fn begin_anew(&self) {
         self.agenda.clear();
+        self.tally.clear();
         self.setup.fleet.clear();
         self.budgets.close();
     }
@@ -167,9 +179,9 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         due
     }
 
-    async fn pass(&self, key: &ProxyKey) -> Next {
-        let advanced = self.advance(key).await;
+    fn conclude(&self, key: &ProxyKey, advanced: Result<Next, StoreError>) -> Next {
         if matches!(advanced, Ok(Next::Wait) | Err(StoreError::Gone(_))) {
+            self.tally.leave(key);
             self.budgets.leave(key);
             self.setup.fleet.leave(key);
         }
@@ -186,7 +198,7 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             Err(error @ StoreError::Failed { .. }) => {
                 let count = self.agenda.store_failed(key);
                 let rest = self.setup.pace.rest(ErrorClass::Transient, count, None, &self.setup.dice);
-                warn!(error = %error, ?rest, "the store failed; the pass is begun again");
+                warn!(proxy = %key, error = %error, ?rest, "the store failed; the pass is begun again");
                 (Next::Requeue(rest), "store-failed")
             }
         };
@@ -194,21 +206,25 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
         next
     }
 
-    async fn advance(&self, key: &ProxyKey) -> Result<Next, StoreError> {
-        let Some(mut record) = self.store.get(key).await? else {
-            self.agenda.forget(key);
-            return Ok(Next::Wait);
-        };
+    async fn pass(&self, record: ProxyRecord) -> Result<Next, StoreError> {
+        self.tally.note(&record);
         let active = self.look_up(&record);
         active.note(&record);
-        if let Some(left) = self.agenda.left(key, &active.occasion(&record), self.setup.clock.now()) {
+        // Most end here, and are nothing that anybody would want to see.
+        if let Some(left) = self.agenda.left(&record.key, &active.occasion(&record), self.setup.clock.now()) {
             return Ok(Next::Requeue(left));
         }
         if is_under_way(&record) {
-            self.budgets.note(holder(&record), key);
+            self.budgets.note(holder(&record), &record.key);
         }
+        let span = story::pass_span(&record);
+        self.advance(record, &active).instrument(span).await
+    }
+
+    async fn advance(&self, mut record: ProxyRecord, active: &Active) -> Result<Next, StoreError> {
+        let (key, told) = (record.key.clone(), Told::before(&record));
         loop {
-            match self.step(record, &active).await? {
+            match self.step(record, active).await? {
                 Flow::On(newer) => record = *newer,
                 Flow::Rest(record, rest) => {
                     active.note(&record);
@@ -216,12 +232,13 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
                     self.settle_probes(&record);
                     let now = self.setup.clock.now();
                     let due = now.checked_add(rest).unwrap_or(now);
-                    self.agenda.wait(key, active.occasion(&record), due);
+                    self.agenda.wait(&key, active.occasion(&record), due);
+                    told.after(&record.status);
                     return Ok(Next::Requeue(rest));
                 }
                 Flow::End => {
-                    active.leave(key);
-                    self.agenda.forget(key);
+                    active.leave(&key);
+                    self.agenda.forget(&key);
                     return Ok(Next::Wait);
                 }
             }
@@ -418,12 +435,14 @@ impl<S: Store, P: Providers> Reconciler<S, P> {
             return Ok(record);
         }
         let notices = notices::notices(&record, &status);
+        tally::ready(&record, &status);
         let (incarnation, instance) = (status.incarnation, status.instance.clone());
         let newer = self.store.write_status(&record, status).await?;
         // What is made next rests on these two. A CRD of an older version drops what it does not know.
         if (newer.status.incarnation, &newer.status.instance) != (incarnation, &instance) {
             return Err(StoreError::Failed { key: record.key, message: NOT_KEPT.to_owned() });
         }
+        self.tally.note(&newer);
         for notice in notices {
             info!(reason = notice.reason, note = notice.message, "a Proxy changed");
             self.store.notify(&newer, notice).await;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use egress_contract::{Error, Health, Provider};
+use egress_contract::{EntryName, Error, Health, Provider};
 use egress_runtime::Revision;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -63,6 +63,15 @@ impl Places {
             }
         }
         self.revision = revision;
+    }
+
+    /// How many could serve a create, and how many not.
+    pub(super) fn count(&self, entry: &EntryName) {
+        let ready = self.last.values().filter(|place| place.ready).count();
+        for (state, count) in [("ready", ready), ("not-ready", self.last.len().saturating_sub(ready))] {
+            let count = u32::try_from(count).map_or(f64::MAX, f64::from);
+            metrics::gauge!("egress_places", "entry" => entry.to_string(), "state" => state).set(count);
+        }
     }
 
     pub(super) fn learn(&mut self, place: &str, answer: Result<Health, Error>) {

@@ -12,6 +12,7 @@ mod leadership;
 mod life;
 mod places;
 mod provider;
+mod stories;
 mod told;
 mod two_hosts;
 mod world;
