@@ -13,6 +13,7 @@ mod output;
 mod provider;
 mod run;
 mod setup;
+mod telemetry;
 
 use std::{io::Write, process::ExitCode};
 

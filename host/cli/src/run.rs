@@ -3,22 +3,25 @@
 //! It wires and no more: TLS first, logs, metrics and the listener, then the loops, until a signal ends them.
 
 mod http;
-mod telemetry;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use egress_operator::{LeaseOptions, Operator, Options, Readiness, Terms};
 use egress_runtime::RuntimeConfig;
 use jiff::SignedDuration;
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::{
-    http::Answers,
-    telemetry::{LogFormat, log_filter},
+use self::http::Answers;
+use crate::{
+    cluster::ClusterArgs,
+    compile::CompileChild,
+    failure::Failure,
+    setup,
+    telemetry::{self, LogFormat, Telemetry, log_filter},
 };
-use crate::{cluster::ClusterArgs, compile::CompileChild, failure::Failure, setup};
 
 /// Where a Pod finds its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -29,7 +32,11 @@ Signals:
   SIGTERM, SIGINT  stop: steps in flight end within --shutdown-grace; a second one ends at once
 
 Paths of the listener:
-  /metrics  for Prometheus        /healthz  it lives        /readyz  it does its work")]
+  /metrics  for Prometheus        /healthz  it lives        /readyz  it does its work
+
+Telemetry:
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 sends traces, logs and metrics there;
+  OpenTelemetry's other variables count as well")]
 pub struct Run {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -176,12 +183,17 @@ impl LeaderArgs {
 impl Run {
     pub fn run(self) -> Result<(), Failure> {
         setup::tls()?;
-        telemetry::log(self.log_format, &self.log_level)?;
-        setup::block_on(self.operate())
+        setup::block_on(async {
+            let mut telemetry = Telemetry::start(self.log_format, &self.log_level)?;
+            let metrics = telemetry::metrics()?;
+            telemetry.send_metrics(&metrics);
+            let ended = self.operate(metrics).await;
+            telemetry.flush().await;
+            ended
+        })
     }
 
-    async fn operate(self) -> Result<(), Failure> {
-        let metrics = telemetry::metrics()?;
+    async fn operate(self, metrics: PrometheusHandle) -> Result<(), Failure> {
         let stop = stop_at_signals()?;
         let address = self.metrics_address;
         let operator = Operator::prepare(self.options().await?).await?;

@@ -1,16 +1,22 @@
 //! HTTP as a guest sees it: the capability's types in the contract's, and back.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use tracing::Span;
 use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
     bindings::egress::provider::http::{self, Failure},
     capability::{Http, HttpBody, HttpFailure, HttpFailureKind, HttpPart, HttpRequest, HttpResponse},
     failure::Stop,
+    guest_log::cut,
     limits::Limit,
+    scrub::Scrubber,
     state::{HostFailure, State},
 };
+
+/// What is shown of a path.
+const LONGEST_PATH: usize = 256;
 
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     http::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
@@ -114,10 +120,37 @@ impl State {
     }
 }
 
+/// Sends it, and leaves in the host call's span what it was. A path names things; a query may hold anything.
+async fn traced(
+    lent: &dyn Http,
+    request: &HttpRequest,
+    scrubber: Option<&Scrubber>,
+) -> Result<HttpResponse, HttpFailure> {
+    let span = Span::current();
+    if !span.is_disabled() {
+        let path = format!("/{}", request.path.join("/"));
+        let path = scrubber.map_or(Cow::Borrowed(path.as_str()), |scrubber| scrubber.text(&path));
+        span.record("http.request.method", method(&request.method));
+        span.record("url.path", cut(&path, LONGEST_PATH));
+    }
+    let outcome = lent.send(request).await;
+    if let Ok(response) = &outcome {
+        span.record("http.response.status_code", response.status);
+    }
+    outcome
+}
+
+/// No other words, whatever a guest gives.
+fn method(asked: &str) -> &'static str {
+    const KNOWN: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+    KNOWN.into_iter().find(|known| *known == asked).unwrap_or("_OTHER")
+}
+
 impl http::Host for State {
     async fn send(&mut self, request: http::Request) -> wasmtime::Result<Result<http::Response, Failure>> {
         let (lent, request) = (self.http()?, HttpRequest::from(request));
-        let (bytes, asked) = (size(&request), lent.send(&request));
+        let scrubber = self.scrubber.clone();
+        let (bytes, asked) = (size(&request), traced(&*lent, &request, scrubber.as_deref()));
         let outcome = if lent.is_read(&request) {
             self.host_call("http.send", &request.endpoint, bytes, asked).await?
         } else {

@@ -207,7 +207,17 @@ pub(crate) struct HostCall {
 
 impl HostCall {
     pub(crate) fn start(entry: &EntryName, call: &'static str, place: &str) -> Self {
-        let span = info_span!("host.call", %entry, call, place, outcome = Empty, ms = Empty);
+        let span = info_span!(
+            "host.call",
+            %entry,
+            call,
+            place,
+            http.request.method = Empty,
+            url.path = Empty,
+            http.response.status_code = Empty,
+            outcome = Empty,
+            ms = Empty,
+        );
         Self {
             entry: entry.to_string(),
             call,

@@ -49,6 +49,9 @@ pub struct Endpoint {
     /// What changes nothing although its method could: the shadow of a candidate may ask it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<ReadOnly>,
+    /// Whether the server is told in which trace a request stands: the header `traceparent`, where traces are kept.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub trace_context: bool,
     /// How long is waited.
     #[serde(default)]
     pub timeouts: Timeouts,

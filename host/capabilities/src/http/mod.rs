@@ -9,6 +9,7 @@ mod pool;
 mod request;
 #[cfg(test)]
 mod tests;
+mod trace_context;
 mod trust;
 mod way;
 
@@ -291,6 +292,9 @@ impl Http for HttpCapability {
         let is_read = self.is_read(request);
         let mut made = self.request(server, request)?;
         made.headers_mut().insert(header::USER_AGENT, self.agent.clone());
+        if server.endpoint.trace_context {
+            made.headers_mut().extend(trace_context::header());
+        }
         let late = |what: &str, sent| {
             let message = format!("{}: {what} within {} ms", server.shown, budget.as_millis());
             failure(Kind::Timeout, message, sent)

@@ -109,6 +109,30 @@ async fn an_answer_comes_whole_with_its_reason_and_whatever_its_status() {
 }
 
 #[tokio::test]
+async fn a_server_is_told_its_trace_only_where_the_entry_says_so() {
+    use opentelemetry::trace::{
+        FutureExt, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState,
+    };
+
+    let (server, asked) = says(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+    let mut told = endpoint(&format!("http://{server}"));
+    told["traceContext"] = json!(true);
+    let (told, untold) = (capability(told), at(server));
+    let (trace, span) = (TraceId::from_bytes([0xab; 16]), SpanId::from_bytes([0xcd; 8]));
+    let span = SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::default());
+    let context = opentelemetry::Context::new().with_remote_span_context(span);
+    untold.send(&asking("GET")).with_context(context.clone()).await.unwrap();
+    // And where nobody keeps traces there is nothing to tell.
+    told.send(&asking("GET")).await.unwrap();
+    told.send(&asking("GET")).with_context(context).await.unwrap();
+    let asked = asked.lock().unwrap().clone();
+    let with: Vec<usize> = (0..3).filter(|index| asked[*index].contains("traceparent")).collect();
+    assert_eq!(with, [2], "{asked:?}");
+    let header = format!("traceparent: 00-{}-{}-01\r\n", "ab".repeat(16), "cd".repeat(8));
+    assert!(asked[2].contains(&header), "{asked:?}");
+}
+
+#[tokio::test]
 async fn no_redirect_is_followed_and_nothing_is_unpacked() {
     let answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Encoding: gzip\r\n\
                    Content-Length: 3\r\n\r\n\x1f\x8b\x08";

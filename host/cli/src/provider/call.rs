@@ -38,6 +38,7 @@ use crate::{
     failure::Failure,
     output::{self, TextOrJson},
     setup,
+    telemetry::Telemetry,
 };
 use live::Live;
 use record::RecordingFile;
@@ -64,6 +65,7 @@ Examples:
 
 Host calls and the component's log go to the standard error, answers to the standard output. A recording holds what
 the backend answered, without user-data, credentials and the content of Secrets: look into it before you pass it on.
+With OTEL_EXPORTER_OTLP_ENDPOINT the calls are traced to a collector, as the operator's are.
 
 Exit codes:
   0  each call was answered
@@ -159,7 +161,7 @@ impl CallCommand {
         };
         let recorder = Recorder::new(redactor.clone());
         let live = Live::new(redactor.clone());
-        live.show_logs()?;
+        let telemetry = Telemetry::beside(live.logs())?;
         let beside = Beside {
             recorder: self.record.as_ref().map(|_| recorder.clone()),
             read_only: self.read_only,
@@ -181,6 +183,7 @@ impl CallCommand {
         let mut calls =
             Calls { command: &self, session, behind, recording, redactor, report, target, user_data };
         let ended = calls.all(&subject).await;
+        telemetry.flush().await;
         calls.report.inventory = calls.behind.inventory().await;
         calls.report.print(self.output)?;
         ended

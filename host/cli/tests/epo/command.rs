@@ -10,7 +10,8 @@ pub fn epo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_epo"));
     command.current_dir(workspace());
     // What stands in the environment of whoever runs the tests must not decide them.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EPO_")) {
+    let decides = |name: &str| name.starts_with("EPO_") || name.starts_with("OTEL_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| decides(&name.to_string_lossy())) {
         command.env_remove(name);
     }
     command.env_remove("KUBECONFIG");

@@ -14,13 +14,7 @@ use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
 };
-use tracing_subscriber::{
-    Layer,
-    layer::{Context, SubscriberExt},
-    util::SubscriberInitExt,
-};
-
-use crate::failure::Failure;
+use tracing_subscriber::{Layer, layer::Context};
 
 /// Under this target stands what components say.
 const GUESTS: &str = "provider";
@@ -52,10 +46,9 @@ impl Live {
         Journal::told(move |news, line| live.show(news, line))
     }
 
-    /// Shows what components log from here on.
-    pub fn show_logs(&self) -> Result<(), Failure> {
-        let set = tracing_subscriber::registry().with(Logs(self.clone())).try_init();
-        set.map_err(|error| Failure::Setup(format!("logging did not start: {error}")))
+    /// Shows what components log.
+    pub fn logs<S: Subscriber>(&self) -> impl Layer<S> + use<S> {
+        Logs(self.clone())
     }
 
     fn show(&self, news: News, line: &Line) {

@@ -1,7 +1,9 @@
-//! Logs and metrics of the operator.
+//! Logs, metrics and traces.
 //!
 //! One target is held at `error` whatever the filter says: at `warn`, kube's client prints answers that it
 //! can't decode, whole, and an answer may be a Secret.
+
+mod otlp;
 
 use std::{fmt, io, time::Duration};
 
@@ -9,16 +11,19 @@ use clap::ValueEnum;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::{
-    EnvFilter,
+    EnvFilter, Layer, Registry,
     filter::ParseError,
     fmt::{
         FmtContext, FormatEvent, FormatFields,
-        format::Writer,
+        format::{Format, Json, JsonFields, Writer},
         time::{FormatTime, SystemTime},
     },
+    layer::SubscriberExt,
     registry::LookupSpan,
+    util::SubscriberInitExt,
 };
 
+use self::otlp::Otlp;
 use crate::failure::Failure;
 
 const HELD: &str = "kube_client::client=error";
@@ -26,6 +31,8 @@ const HELD: &str = "kube_client::client=error";
 const UPKEEP: Duration = Duration::from_secs(5);
 /// Upper bounds of histograms: from a call in memory to a machine's boot.
 const SECONDS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0];
+/// The same for what takes a machine's whole way up, its image's included.
+const READY: &[f64] = &[1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 /// The same for what a guest takes of its memory.
 const BYTES: &[f64] = &[262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0, 67_108_864.0];
 
@@ -49,16 +56,70 @@ fn filter(asked: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(format!("{asked},{HELD}"))
 }
 
-/// Logs to the standard error from here on.
-pub fn log(format: LogFormat, asked: &str) -> Result<(), Failure> {
-    let filter = filter(asked)
-        .map_err(|error| Failure::Setup(format!("the log filter {asked:?} can't be read: {error}")))?;
+/// What was started; it is to be ended by [`Telemetry::flush`].
+pub struct Telemetry(Option<Otlp>);
+
+impl Telemetry {
+    /// Logs to the standard error from here on, and sends telemetry where the environment says so.
+    pub fn start(format: LogFormat, asked: &str) -> Result<Self, Failure> {
+        let wanted = || {
+            filter(asked)
+                .map_err(|error| Failure::Setup(format!("the log filter {asked:?} can't be read: {error}")))
+        };
+        let Some(otlp) = Otlp::start()? else {
+            log(format, wanted()?)?;
+            return Ok(Self(None));
+        };
+        let stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+        let stderr: Box<dyn Layer<Registry> + Send + Sync> = match format {
+            LogFormat::Text => stderr.event_format(Traced(Line)).boxed(),
+            LogFormat::Json => {
+                let json = tracing_subscriber::fmt::format().json().flatten_event(true);
+                stderr.event_format(Traced(json)).fmt_fields(JsonFields::new()).boxed()
+            }
+        };
+        let lines = otlp.lines().map(|lines| lines.boxed());
+        let layers = stderr.with_filter(wanted()?).and_then(lines.with_filter(wanted()?));
+        started(tracing_subscriber::registry().with(layers).with(otlp.spans()))?;
+        Ok(Self(Some(otlp)))
+    }
+
+    /// Only sends telemetry, beside what somebody else shows of it.
+    pub fn beside(shown: impl Layer<Registry> + Send + Sync) -> Result<Self, Failure> {
+        let otlp = Otlp::start()?;
+        let registry = tracing_subscriber::registry().with(shown);
+        match &otlp {
+            None => started(registry)?,
+            Some(otlp) => started(registry.with(otlp.lines()).with(otlp.spans()))?,
+        }
+        Ok(Self(otlp))
+    }
+
+    /// Sends metrics, too, where they are wanted.
+    pub fn send_metrics(&mut self, handle: &PrometheusHandle) {
+        if let Some(otlp) = &mut self.0 {
+            otlp.send_metrics(handle.clone());
+        }
+    }
+
+    /// Sends what is left, for a bounded time.
+    pub async fn flush(self) {
+        if let Some(otlp) = self.0 {
+            otlp.flush().await;
+        }
+    }
+}
+
+fn started(subscriber: impl SubscriberInitExt) -> Result<(), Failure> {
+    subscriber.try_init().map_err(|error| Failure::Setup(format!("logging did not start: {error}")))
+}
+
+fn log(format: LogFormat, filter: EnvFilter) -> Result<(), Failure> {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
-    let set = match format {
-        LogFormat::Text => builder.event_format(Line).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    };
-    set.map_err(|error| Failure::Setup(format!("logging did not start: {error}")))
+    match format {
+        LogFormat::Text => started(builder.event_format(Line).finish()),
+        LogFormat::Json => started(builder.json().flatten_event(true).finish()),
+    }
 }
 
 /// Time, level and what the event says. Its spans say the same again, at length: they are for JSON.
@@ -82,12 +143,55 @@ where
     }
 }
 
+/// A line with the trace and the span that it stands in.
+struct Traced<F>(F);
+
+impl<S, N> FormatEvent<S, N> for Traced<Line>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some((trace, span)) = otlp::here() else { return self.0.format_event(context, line, event) };
+        let mut text = String::new();
+        self.0.format_event(context, Writer::new(&mut text), event)?;
+        writeln!(line, "{} trace_id={trace} span_id={span}", text.trim_end())
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Traced<Format<Json>>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some((trace, span)) = otlp::here() else { return self.0.format_event(context, line, event) };
+        let mut text = String::new();
+        self.0.format_event(context, Writer::new(&mut text), event)?;
+        let inside = text.strip_prefix('{').unwrap_or(&text);
+        write!(line, "{{\"trace_id\":\"{trace}\",\"span_id\":\"{span}\",{inside}")
+    }
+}
+
 /// Collects metrics from here on; the handle renders them.
 pub fn metrics() -> Result<PrometheusHandle, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Setup(format!("metrics did not start: {error}"));
     let recorder = PrometheusBuilder::new()
         .set_buckets(SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Suffix("_bytes".to_owned()), BYTES))
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Suffix("_ready_seconds".to_owned()), READY)
+        })
         .map_err(|error| failed(&error))?
         .build_recorder();
     let handle = recorder.handle();
