@@ -22,13 +22,18 @@ if [ ${#projects[@]} -gt 0 ]; then
     say "make projects and make e2e will need: ${projects[*]}; nothing else does"
   fi
 fi
+# promtool tries the alert rules, and the tests on a cluster let Prometheus itself scrape.
+server=
+command -v promtool >/dev/null || { missing+=(prometheus); server=prometheus; }
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     die "missing: ${missing[*]}; install them with this system's package manager, then run make setup again"
   fi
   say "installing ${missing[*]}"
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # RUNLEVEL=1: what is installed for its tools alone is not started, nor at the next boot.
+  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  [ -z "$server" ] || ! command -v systemctl >/dev/null || systemctl disable --quiet "$server" || true
 fi
 
 command -v cargo >/dev/null || die "no cargo on the PATH; install Rust with rustup (https://rustup.rs), then run make setup again"

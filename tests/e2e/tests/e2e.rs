@@ -13,6 +13,9 @@ mod capability;
 #[cfg(test)]
 mod collect;
 #[cfg(test)]
+#[path = "../../../host/cli/tests/epo/collector.rs"]
+mod collector;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod deployed;
@@ -37,6 +40,9 @@ mod limits;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+#[path = "../../../host/cli/tests/epo/metrics.rs"]
+mod metrics;
+#[cfg(test)]
 #[expect(dead_code, reason = "a project's own tests are tried where it is made")]
 #[path = "../../../host/cli/tests/projects/project.rs"]
 mod project;
@@ -50,6 +56,8 @@ mod secrets;
 mod shadow;
 #[cfg(test)]
 mod swap;
+#[cfg(test)]
+mod telemetry;
 #[cfg(test)]
 mod together;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use k8s_openapi::{
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
+use crate::collector::Collector;
 use crate::harness::{Epo, Lab, Site, Wanted, eventually, from, kubernetes_provider, misbehaving};
 
 const USER_DATA: &str =
@@ -49,11 +50,17 @@ async fn tokens(site: &Site) -> Vec<String> {
     vec![token, signature]
 }
 
-async fn assert_nothing_said(site: &Site, epo: &mut Epo) {
+/// What nobody may say.
+async fn secrets(site: &Site) -> Vec<String> {
     let mut secrets = tokens(site).await;
     secrets.push(SENTINEL.to_owned());
     // As it stands in a Secret.
     secrets.extend(USER_DATA.lines().filter(|line| line.len() > 12).map(base64));
+    secrets
+}
+
+async fn assert_nothing_said(site: &Site, epo: &mut Epo) {
+    let secrets = secrets(site).await;
     for (place, text) in everything_said(site, epo).await {
         for secret in &secrets {
             if let Some(at) = text.find(secret.as_str()) {
@@ -125,7 +132,10 @@ async fn a_guest_that_says_its_user_data_is_not_heard() {
         })
         .collect();
     site.put_entries(entries.iter().map(|(name, entry)| (name.as_str(), entry))).await;
-    let mut epo = site.start(&["--log-level", "trace"]).await;
+    let collector = Collector::start();
+    let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url())];
+    let endpoint = endpoint.each_ref().map(|(name, url)| (*name, url.as_str()));
+    let mut epo = site.start_with(&["--log-level", "trace"], &endpoint).await;
     for (at, (entry, _)) in entries.iter().enumerate() {
         let wanted = Wanted { cloud_init: from_secret(), entry: Some(entry.clone()), ..Wanted::default() };
         site.create(0, &format!("p{at}"), wanted).await;
@@ -139,4 +149,17 @@ async fn a_guest_that_says_its_user_data_is_not_heard() {
     })
     .await;
     assert_nothing_said(&site, &mut epo).await;
+    // Nor by whoever collects what the operator sends: all of it is there once it has ended.
+    let secrets = secrets(&site).await;
+    epo.terminate().await;
+    let taken = collector.taken();
+    assert!(taken.spans.iter().any(|span| span.name == "provider.create") && !taken.lines.is_empty());
+    let text = taken.text();
+    for secret in &secrets {
+        assert!(
+            !text.contains(secret.as_str()),
+            "a collector was sent {:?}",
+            &secret[..secret.len().min(20)]
+        );
+    }
 }

@@ -1,14 +1,14 @@
 //! The pages say what the code does.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use egress_runtime::Limits;
 use serde_json::Value;
 
-use super::command::{run, workspace};
+use super::{
+    command::{run, workspace},
+    metrics::documented,
+};
 
 fn guide() -> String {
     std::fs::read_to_string(workspace().join("docs/operator-guide.md")).unwrap()
@@ -28,23 +28,22 @@ fn the_guide_lists_every_limit_with_its_default() {
     assert_eq!(rows, defaults.into_iter().collect());
 }
 
-#[test]
-fn the_guide_lists_every_metric() {
-    let listed: BTreeSet<String> = names(&guide(), "`egress_").into_iter().collect();
-    let mut counted = BTreeSet::new();
-    for crate_name in ["runtime", "capabilities", "operator"] {
+/// Names in the sources, and what kind each is counted as.
+fn counted() -> BTreeMap<String, String> {
+    let mut counted = BTreeMap::new();
+    for crate_name in ["runtime", "capabilities", "operator", "cli"] {
         sources(&workspace().join("host").join(crate_name).join("src"), &mut |source| {
-            counted.extend(names(source, "\"egress_"));
+            for (at, _) in source.match_indices("\"egress_") {
+                let name = source[at + 1..].split('"').next().unwrap();
+                let before = source[..at].trim_end();
+                let kinds = ["counter!(", "gauge!(", "histogram!("];
+                if let Some(kind) = kinds.into_iter().find(|kind| before.ends_with(kind)) {
+                    counted.insert(name.to_owned(), kind.trim_end_matches("!(").to_owned());
+                }
+            }
         });
     }
-    assert_eq!(listed, counted);
-}
-
-/// What stands between two marks, the first of which is the beginning of `opening`.
-fn names(text: &str, opening: &str) -> Vec<String> {
-    let (mark, _) = opening.split_at(1);
-    let name = |(at, _): (usize, &str)| text[at + 1..].split(mark).next().unwrap().to_owned();
-    text.match_indices(opening).map(name).collect()
+    counted
 }
 
 fn sources(dir: &Path, see: &mut dyn FnMut(&str)) {
@@ -56,6 +55,14 @@ fn sources(dir: &Path, see: &mut dyn FnMut(&str)) {
             see(&std::fs::read_to_string(path).unwrap());
         }
     }
+}
+
+#[test]
+fn the_page_lists_every_metric_with_its_kind_and_no_other() {
+    let kinds: BTreeMap<String, String> =
+        documented().into_iter().map(|(name, metric)| (name, metric.kind)).collect();
+    assert_eq!(kinds, counted());
+    assert!(kinds.len() > 20, "{kinds:?}");
 }
 
 #[test]

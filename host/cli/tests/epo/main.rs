@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod collector;
+#[cfg(test)]
 mod command;
 #[cfg(test)]
 mod configmap;
@@ -23,7 +25,11 @@ mod look;
 #[cfg(test)]
 mod machines;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod mistakes;
+#[cfg(test)]
+mod monitoring;
 #[cfg(test)]
 mod new;
 #[cfg(test)]
@@ -36,6 +42,8 @@ mod project;
 mod script;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod telemetry;
 #[cfg(test)]
 mod tools;
 #[cfg(test)]

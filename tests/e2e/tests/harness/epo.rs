@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -50,8 +50,8 @@ pub fn program() -> PathBuf {
 
 impl Epo {
     /// Its log goes to `NAME.log`, behind what earlier ones wrote.
-    /// `trusts` is a file instead of the certificates that the machine trusts.
-    pub fn start(name: &str, arguments: &[&str], trusts: Option<&Path>) -> Self {
+    /// `variables` are all that stands in its environment.
+    pub fn start(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let log = folder().join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log");
         let begin = file.metadata().expect("the log's size").len();
@@ -62,7 +62,7 @@ impl Epo {
             .args(arguments)
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .envs(trusts.map(|file| ("SSL_CERT_FILE", file)))
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("the log"))
             .stderr(file)
@@ -95,6 +95,11 @@ impl Epo {
     /// What its metrics say.
     pub async fn metrics(&mut self) -> String {
         self.answer("/metrics").await.expect("metrics")
+    }
+
+    /// Where it listens, once it was ready.
+    pub fn address(&self) -> &str {
+        self.address.as_deref().expect("it listens")
     }
 
     async fn answer(&mut self, path: &str) -> Result<String, String> {

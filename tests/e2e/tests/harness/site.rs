@@ -173,17 +173,29 @@ impl Site {
     pub async fn start_trusting(&self, certificates: &Path) -> Epo {
         let kubeconfig = self.operator_kubeconfig().await;
         let more = ["--leader-elect=false"];
-        let mut epo = self.run(&self.system.name, &kubeconfig, &more, Some(certificates));
+        let certificates = certificates.to_str().expect("a path that is text");
+        let variables = [("SSL_CERT_FILE", certificates)];
+        let mut epo = self.run(&self.system.name, &kubeconfig, &more, &variables);
+        epo.ready().await;
+        epo
+    }
+
+    /// The only one, with this in its environment.
+    pub async fn start_with(&self, more: &[&str], variables: &[(&str, &str)]) -> Epo {
+        let kubeconfig = self.operator_kubeconfig().await;
+        let mut arguments = vec!["--leader-elect=false"];
+        arguments.extend(more);
+        let mut epo = self.run(&self.system.name, &kubeconfig, &arguments, variables);
         epo.ready().await;
         epo
     }
 
     /// One of several, each with a log and a way to the API server of its own.
     pub fn start_as(&self, name: &str, kubeconfig: &Path, more: &[&str]) -> Epo {
-        self.run(name, kubeconfig, more, None)
+        self.run(name, kubeconfig, more, &[])
     }
 
-    fn run(&self, name: &str, kubeconfig: &Path, more: &[&str], trusts: Option<&Path>) -> Epo {
+    fn run(&self, name: &str, kubeconfig: &Path, more: &[&str], variables: &[(&str, &str)]) -> Epo {
         let text = |path: &Path| path.to_str().expect("a path that is text").to_owned();
         let cache = epo::folder().join("compiled");
         let (kubeconfig, cache) = (text(kubeconfig), text(&cache));
@@ -193,7 +205,7 @@ impl Site {
             arguments.extend(["--watch-namespace", &team.name]);
         }
         arguments.extend(more);
-        Epo::start(name, &arguments, trusts)
+        Epo::start(name, &arguments, variables)
     }
 
     /// Puts a component into the module's ConfigMap, compressed.
