@@ -39,6 +39,7 @@ lab: ## As root: what a cluster with a real node and libvirt hosts need: Debian 
 	@tests/labs/k8s/install.sh
 	@tests/labs/k8s/build.sh
 	@tests/labs/k8s/image.sh
+	@tests/labs/registry/install.sh
 	@tests/labs/libvirt/install.sh
 	@tests/labs/libvirt/root.sh
 	@tests/labs/libvirt/tiny.sh

@@ -12,6 +12,8 @@ need_root
 "$labs/install.sh"
 "$labs/build.sh"
 "$labs/image.sh"
+tests/labs/registry/install.sh
+export REGISTRY_TOOLS=$LAB/registry
 "$labs/up.sh" "$NAME" 16443
 "$labs/node.sh" "$NAME"
 # Emulated guests take what processors there are for minutes: machines are made only where they are asked for.

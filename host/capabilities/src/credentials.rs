@@ -50,11 +50,12 @@ pub enum SecretUnread {
     Unreadable(String),
 }
 
-/// Why there is no credential: its place, the cause, the way out.
-pub(crate) struct NoCredential {
-    pub(crate) message: String,
+/// Why there is no credential.
+pub struct NoCredential {
+    /// Its place, the cause, the way out.
+    pub message: String,
     /// It may still come.
-    pub(crate) missing: bool,
+    pub missing: bool,
 }
 
 impl CredentialRef {
@@ -77,7 +78,7 @@ impl CredentialRef {
     }
 
     /// As people would find it.
-    pub(crate) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         match (&self.file, &self.secret_ref) {
             (Some(file), _) => file.display().to_string(),
             (None, Some(secret)) => format!("Secret {}, key {}", secret.name, secret.key),
@@ -85,7 +86,8 @@ impl CredentialRef {
         }
     }
 
-    pub(crate) async fn read(&self, secrets: Option<&dyn Secrets>) -> Result<String, NoCredential> {
+    /// What stands there; `secrets` reads Secrets, where there are any.
+    pub async fn read(&self, secrets: Option<&dyn Secrets>) -> Result<String, NoCredential> {
         let no = |missing, why: &str| NoCredential { message: format!("{}: {why}", self.place()), missing };
         let bytes = match (&self.file, &self.secret_ref) {
             (Some(file), _) => read_file(file).await.map_err(|error| match error.kind() {

@@ -19,7 +19,7 @@ pub mod libvirt;
 mod timeouts;
 pub mod transfer;
 
-pub use credentials::{CredentialRef, SecretRef, SecretUnread, Secrets};
+pub use credentials::{CredentialRef, NoCredential, SecretRef, SecretUnread, Secrets};
 pub use http::{HttpCapability, HttpGrant};
 pub use kubernetes::{ClusterGrant, Granted, HomeCluster, KubernetesCapability, KubernetesGrant, Rule};
 pub use libvirt::{Beside, LibvirtCapability, LibvirtGrant};

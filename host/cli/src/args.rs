@@ -26,7 +26,7 @@ Exit codes:
   1  failed
   2  wrong usage; provider build: a tool is missing; provider test, call, replay, bench and diff: could not run
   3  refused: a component, a config or an entry did not pass
-  4  not reachable: there is no such cluster, or it does not answer";
+  4  not reachable: there is no such cluster or registry, or it does not answer";
 
 #[derive(Subcommand)]
 pub enum Command {

@@ -10,6 +10,7 @@ use egress_contract::{EntryName, Fault};
 use egress_operator::{
     OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError, trial::TrialError,
 };
+use egress_registry::{Kind, RegistryError};
 use egress_runtime::{Refusal, RuntimeError};
 use provider_encode::EncodeError;
 
@@ -83,6 +84,9 @@ pub enum Failure {
     /// A tool whose exit code 1 says what it found could not do its work.
     #[error(transparent)]
     CouldNotRun(Box<Self>),
+    /// A registry did not do what it was asked to.
+    #[error("{error}; {way_out}")]
+    Registry { error: RegistryError, way_out: &'static str },
     /// No ConfigMap holds it.
     #[error(
         "{} is {} packed with {packing}, and a ConfigMap holds at most {}; {way_out}",
@@ -119,6 +123,17 @@ impl Failure {
             Self::Usage(_) | Self::CouldNotRun(_) => USAGE,
             Self::Build(error) if error.is_missing_tool() => USAGE,
             Self::Unreachable(_) => UNREACHABLE,
+            Self::Registry { error, .. } => match error.kind {
+                Kind::Unreachable => UNREACHABLE,
+                Kind::NoWasmLayer | Kind::ManifestInvalid | Kind::DigestDiffers | Kind::TooLarge => REFUSED,
+                Kind::Unauthorized
+                | Kind::Denied
+                | Kind::NotFound
+                | Kind::TlsTrust
+                | Kind::TooManyRequests
+                | Kind::RegistryFailed
+                | Kind::RedirectRefused => 1,
+            },
             Self::Operator(error) if error.is_unreachable() => UNREACHABLE,
             Self::Rollback(error) if error.is_unreachable() => UNREACHABLE,
             Self::Orphans(error) if error.is_unreachable() => UNREACHABLE,

@@ -1,6 +1,7 @@
 //! What is printed: tables for people, JSON and YAML for programs.
 
 use std::{
+    fs::{self, File},
     io::{self, Write},
     path::Path,
 };
@@ -67,6 +68,23 @@ pub fn yaml<T: Serialize>(data: &T) -> Result<String, Failure> {
 pub fn print(text: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text).and_then(|()| out.flush()).map_err(Failure::Output)
+}
+
+/// Writes a file whole or not at all: what stood there stays until the new one is complete.
+pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Failure> {
+    let failed = |source| Failure::Write { path: path.to_owned(), source };
+    let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::IsADirectory.into()))?;
+    let aside = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
+    let written = File::create_new(&aside).and_then(|mut file| {
+        fill(&mut file)?;
+        file.sync_all()?;
+        fs::rename(&aside, path)
+    });
+    written.map_err(|error| {
+        // Nobody is left to tell when this fails.
+        let _ = fs::remove_file(&aside);
+        failed(error)
+    })
 }
 
 /// Columns as wide as their widest cell, two spaces between, nothing after the last.

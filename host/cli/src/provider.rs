@@ -1,5 +1,6 @@
 //! `epo provider ...`: a component's way from an empty folder to a cluster.
 
+mod archive;
 mod bench;
 mod build;
 mod call;
@@ -11,6 +12,8 @@ mod inspect;
 mod life;
 mod new;
 mod nothing;
+mod push;
+mod registry;
 mod replay;
 mod shadow;
 mod test;
@@ -53,6 +56,14 @@ pub enum ProviderCommand {
     /// Write the ConfigMap that carries a component into a cluster
     #[command(name = "configmap")]
     ConfigMap(configmap::ConfigMapCommand),
+    /// Put a component into an OCI registry
+    Push(push::Push),
+    /// Take a component out of an OCI registry
+    Pull(push::Pull),
+    /// Write images of components into a file, for where no network goes
+    Save(archive::Save),
+    /// Put the images of a file into a registry
+    Load(archive::Load),
     /// List an entry's revisions that are kept in the cluster
     History(history::History),
     /// Run an earlier revision of an entry again
@@ -76,6 +87,10 @@ pub fn run(command: ProviderCommand) -> Result<(), Failure> {
         ProviderCommand::Diff(command) => command.run(),
         ProviderCommand::Shadow(command) => command.run(),
         ProviderCommand::ConfigMap(command) => command.run(),
+        ProviderCommand::Push(command) => command.run(),
+        ProviderCommand::Pull(command) => command.run(),
+        ProviderCommand::Save(command) => command.run(),
+        ProviderCommand::Load(command) => command.run(),
         ProviderCommand::History(command) => command.run(),
         ProviderCommand::Rollback(command) => command.run(),
         ProviderCommand::Hold(command) => command.run(),

@@ -6,12 +6,10 @@
 mod faults;
 mod grants;
 mod health;
+mod module;
 mod swap;
 
-use std::{
-    collections::BTreeMap,
-    path::{Component, Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 use egress_contract::{EntryName, Fault, Mark};
 use egress_runtime::{Digest, Limits};
@@ -19,7 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::faults::Faults;
-pub use self::{grants::Grants, swap::SwapConfig};
+pub use self::{
+    grants::Grants,
+    module::{ModuleRef, OciImage},
+    swap::SwapConfig,
+};
 use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
 
 /// One entry.
@@ -64,22 +66,6 @@ impl Settings {
     pub fn legacy(&self) -> Vec<Mark> {
         self.legacy_marks.iter().map(|mark| mark.clone().into_iter().collect()).collect()
     }
-}
-
-/// Where a component is read from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ModuleRef {
-    /// `binaryData` of a ConfigMap.
-    ConfigMap {
-        /// The operator's own where none.
-        namespace: Option<String>,
-        /// Its name.
-        name: String,
-        /// May be left out when there is only one.
-        key: Option<String>,
-    },
-    /// A file below the directory of modules.
-    File(PathBuf),
 }
 
 /// An entry that can't be read.
@@ -168,7 +154,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         );
         return None;
     };
-    let module = read_module(fields.remove("module"), faults);
+    let module = module::read(fields.remove("module"), faults);
     let config = fields.remove("config").unwrap_or_else(empty_object);
     if !config.is_object() {
         faults.add("config", "must be a mapping");
@@ -214,64 +200,6 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         swap: swap?,
         settings,
     })
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawModule {
-    config_map: Option<RawConfigMap>,
-    file: Option<PathBuf>,
-    digest: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawConfigMap {
-    namespace: Option<String>,
-    name: String,
-    key: Option<String>,
-}
-
-fn read_module(module: Option<Value>, faults: &mut Faults) -> Option<(ModuleRef, Option<Digest>)> {
-    let Some(module) = module else {
-        faults.add("module", "is missing; give configMap or file");
-        return None;
-    };
-    let RawModule { config_map, file, digest } = faults.read("module", Some(module))?;
-    let pinned = digest.map(|digest| digest.parse::<Digest>().map_err(|e| faults.add("module.digest", e)));
-    let module = match (config_map, file) {
-        (Some(RawConfigMap { namespace, name, key }), None) => {
-            let named = [("namespace", &namespace), ("name", &Some(name.clone())), ("key", &key)];
-            for (field, value) in named {
-                if value.as_ref().is_some_and(|value| !is_object_name(value)) {
-                    faults.add(&format!("module.configMap.{field}"), "is no name that Kubernetes takes");
-                }
-            }
-            ModuleRef::ConfigMap { namespace, name, key }
-        }
-        (None, Some(file)) => {
-            if !is_inside(&file) {
-                faults.add("module.file", "must be a path below the directory of modules, without `..`");
-            }
-            ModuleRef::File(file)
-        }
-        (None, None) | (Some(_), Some(_)) => {
-            faults.add("module", "must give exactly one of configMap and file");
-            return None;
-        }
-    };
-    Some((module, pinned.transpose().ok()?))
-}
-
-/// As loose as the keys of a ConfigMap: it only keeps a path from being made of it.
-fn is_object_name(name: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    (1..=253).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with("..") && name != "."
-}
-
-fn is_inside(path: &Path) -> bool {
-    let mut parts = path.components().peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// Field by field, so that every fault is told and not only the first.

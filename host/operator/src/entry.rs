@@ -35,7 +35,7 @@ use crate::{
     health::Shown,
     kube_owners::KubeOwners,
     lend::Lender,
-    modules::{Fetched, Modules, Version},
+    modules::{Fetched, Modules, NotFetched, RETRY, Version},
     revisions::Revisions,
     view::{self, View},
 };
@@ -94,8 +94,8 @@ pub struct Inlets {
 /// How long a load may go on that a change has overtaken: long enough for a component, short enough for one
 /// that was built to compile for minutes.
 const OVERTAKEN: Duration = Duration::from_secs(5);
-/// A source that failed is tried again after this, doubled each time.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How long a start waits for a source before it takes up what ran before.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// A refusal that another minute can change: places that did not answer, or that one revision alone could read
 /// for a while, a compiler that found no time.
 const RECHECK: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(900));
@@ -267,18 +267,36 @@ impl EntryLoop {
             },
         };
         self.follow(&config.module);
-        match self.modules.fetch(&config.module).await {
-            Ok(fetched) => {
+        match self.fetch(&config.module, hold.as_ref()).await {
+            None => Pass::Overtaken,
+            Some(Ok(fetched)) => {
                 self.read_at = fetched.version.clone();
                 self.decide(config, fetched, hold).await
             }
-            Err(not) => {
+            Some(Err(not)) => {
                 self.read_at = not.version;
                 self.refuse(view::refusal(&not.refusal, None), hold.as_ref()).await;
                 let fallen = self.fall_back(hold.as_ref()).await;
-                if not.retry { Pass::Again(RETRY) } else { fallen }
+                not.retry.map_or(fallen, Pass::Again)
             }
         }
+    }
+
+    /// None when it was given up, because something newer is there: a registry may hang for minutes.
+    async fn fetch(
+        &mut self,
+        module: &ModuleRef,
+        hold: Option<&Hold>,
+    ) -> Option<Result<Fetched, NotFetched>> {
+        let (modules, module) = (self.modules.clone(), module.clone());
+        let mut fetching = Box::pin(async move { modules.fetch(&module).await });
+        if self.slot.active().is_none() {
+            if let Ok(done) = tokio::time::timeout(PATIENCE, &mut fetching).await {
+                return Some(done);
+            }
+            self.fall_back(hold).await;
+        }
+        self.unless_overtaken(fetching).await
     }
 
     async fn decide(&mut self, config: EntryConfig, fetched: Fetched, hold: Option<Hold>) -> Pass {

@@ -1,12 +1,15 @@
-//! Where components come from: `binaryData` of ConfigMaps, and files below one directory.
+//! Where components come from: `binaryData` of ConfigMaps, images in registries, and files below one directory.
 //!
 //! A ConfigMap is watched by its metadata alone and read when that changes: fifty modules of a megabyte
 //! would else be held in memory, and listed at every start. Each is watched by its name, so the right to
 //! watch can be granted by name, too. A directory is looked at twice a second, since notifications don't
 //! reach across the links that a mounted volume is swapped by; a file counts once it stopped changing.
 
+mod oci;
+
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -24,10 +27,17 @@ use tracing::debug;
 use crate::{
     cluster::{CallError, Cluster, call},
     config::ModuleRef,
+    lend::HomeSecrets,
 };
+use oci::Registries;
 
 /// How often a file is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// A source that failed is tried again after this, doubled each time.
+pub const RETRY: Pace = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The first pause and the longest.
+pub type Pace = (Duration, Duration);
 
 /// Something that differs when the source's content may differ; none while there is none.
 pub type Version = Option<String>;
@@ -48,8 +58,8 @@ pub struct Fetched {
 pub struct NotFetched {
     /// For the status.
     pub refusal: Refusal,
-    /// Whether the same content may be there later without a change being seen.
-    pub retry: bool,
+    /// When to look again, where the content may be another one without a change being seen.
+    pub retry: Option<Pace>,
     /// What it was read at, if so much was seen.
     pub version: Version,
 }
@@ -59,6 +69,7 @@ pub struct NotFetched {
 pub struct Modules {
     cluster: Cluster,
     directory: Option<PathBuf>,
+    registries: Registries,
     /// The size of an unpacked component.
     most: u64,
 }
@@ -66,7 +77,8 @@ pub struct Modules {
 impl Modules {
     /// `most` bounds an unpacked component.
     pub fn new(cluster: Cluster, directory: Option<PathBuf>, most: u64) -> Self {
-        Self { cluster, directory, most }
+        let registries = Registries::new(Arc::new(HomeSecrets(cluster.clone())));
+        Self { cluster, directory, registries, most }
     }
 
     /// Tells each change of a source, until nobody listens.
@@ -80,6 +92,10 @@ impl Modules {
                     () = changes.closed() => {}
                 }
             }
+            ModuleRef::Oci(image) => tokio::select! {
+                () = self.registries.watch(image, &changes) => {}
+                () = changes.closed() => {}
+            },
             ModuleRef::File(file) => match &self.directory {
                 Some(directory) => {
                     let path = directory.join(file);
@@ -101,6 +117,7 @@ impl Modules {
                 self.read_config_map(namespace, name, key.as_deref()).await?
             }
             ModuleRef::File(file) => self.read_file(file).await?,
+            ModuleRef::Oci(image) => self.registries.read(image, self.most).await?,
         };
         let most = self.most;
         let unpacked = tokio::task::spawn_blocking(move || Module::unpack(&raw, most)).await;
@@ -111,7 +128,7 @@ impl Modules {
             Ok(module) => Ok(Fetched { module, source, version }),
             Err(mut refusal) => {
                 refusal.message = format!("{source}: {}", refusal.message);
-                Err(NotFetched { refusal, retry: false, version })
+                Err(NotFetched { refusal, retry: None, version })
             }
         }
     }
@@ -125,7 +142,7 @@ impl Modules {
         let api: Api<ConfigMap> = Api::namespaced(self.cluster.client.clone(), namespace);
         let found = call(api.get(name)).await.map_err(|error| not_read(namespace, name, &error))?;
         let version = found.metadata.resource_version.clone();
-        pick(found, namespace, name, key).map_err(|refusal| NotFetched { refusal, retry: false, version })
+        pick(found, namespace, name, key).map_err(|refusal| NotFetched { refusal, retry: None, version })
     }
 
     async fn read_file(&self, file: &Path) -> Result<Raw, NotFetched> {
@@ -135,13 +152,13 @@ impl Modules {
                  --modules-dir, or put the module into a ConfigMap",
                 file.display()
             );
-            return Err(NotFetched { refusal: refusal("NoDirectory", message), retry: false, version: None });
+            return Err(NotFetched { refusal: refusal("NoDirectory", message), retry: None, version: None });
         };
         let path = directory.join(file);
         let source = format!("file {}", file.display());
         let version = stamp(&path).await;
         let raw = read_at_most(&path, self.most).await.map_err(|refusal| NotFetched {
-            retry: true,
+            retry: Some(RETRY),
             version: version.clone(),
             refusal,
         })?;
@@ -191,7 +208,7 @@ fn not_read(namespace: &str, name: &str, error: &CallError) -> NotFetched {
     } else {
         refusal("ApiServer", format!("{what} was not read: {error}; it is tried again"))
     };
-    NotFetched { refusal, retry: true, version: None }
+    NotFetched { refusal, retry: Some(RETRY), version: None }
 }
 
 fn refusal(reason: &'static str, message: String) -> Refusal {

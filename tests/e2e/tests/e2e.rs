@@ -51,6 +51,8 @@ mod projects;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
+mod registry;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod shadow;

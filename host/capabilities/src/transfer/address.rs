@@ -7,7 +7,7 @@ use std::{
 
 /// Addresses that begin alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub struct Range {
     first: IpAddr,
     bits: u32,
 }
@@ -28,7 +28,8 @@ impl FromStr for Range {
 }
 
 impl Range {
-    pub(super) fn holds(&self, address: IpAddr) -> bool {
+    /// Whether it begins so.
+    pub fn holds(&self, address: IpAddr) -> bool {
         let alike = |first: u128, address: u128, width: u32| {
             let rest = width - self.bits;
             first.checked_shr(rest).unwrap_or(0) == address.checked_shr(rest).unwrap_or(0)
@@ -44,7 +45,7 @@ impl Range {
 }
 
 /// What it is in the end: an IPv4 address may be wrapped in an IPv6 one.
-pub(super) fn plain(address: IpAddr) -> IpAddr {
+pub fn plain(address: IpAddr) -> IpAddr {
     let IpAddr::V6(wrapped) = address else { return address };
     let of = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match wrapped.segments() {
@@ -57,7 +58,7 @@ pub(super) fn plain(address: IpAddr) -> IpAddr {
 }
 
 /// Whether anybody on the Internet may be behind it.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match plain(address) {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

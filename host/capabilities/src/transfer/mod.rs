@@ -4,7 +4,7 @@
 //! nothing leaves unless it may be written. What came is streamed, counted and hashed, and looked at before the
 //! volume is made. A transfer that fails takes its volume with it.
 
-mod address;
+pub mod address;
 mod failure;
 mod grant;
 mod image;

@@ -12,6 +12,11 @@ mod command;
 mod configmap;
 #[cfg(test)]
 mod docs;
+/// The registry that the client of registries is tried at.
+#[cfg(test)]
+#[expect(dead_code, reason = "what is wrong with registries is tried there")]
+#[path = "../../../registry/tests/registry/fake.rs"]
+mod fake_registry;
 #[cfg(test)]
 mod image_servers;
 #[cfg(test)]
@@ -36,6 +41,8 @@ mod new;
 #[expect(dead_code, reason = "the tests on a real cluster take components out of it")]
 #[path = "../projects/project.rs"]
 mod project;
+#[cfg(test)]
+mod registry;
 #[cfg(test)]
 #[expect(dead_code, reason = "the capability's own tests use all of it")]
 #[path = "../../../capabilities/tests/script/mod.rs"]

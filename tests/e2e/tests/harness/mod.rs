@@ -7,6 +7,7 @@ mod hypervisor;
 mod lab;
 mod modules;
 mod recorder;
+mod registry;
 mod site;
 mod squid;
 mod wait;
@@ -23,6 +24,7 @@ pub use modules::{
     misbehaving_from_the_start, mutants, proxmox_provider, slow_to_compile, with_text,
 };
 pub use recorder::{Record, Recorder};
+pub use registry::{PASSWORD, Registry, USER, oras};
 pub use site::{Site, Wanted, is_ready, prepare};
 pub use squid::Squid;
 pub use wait::{Budget, eventually, eventually_within, seed};
