@@ -11,6 +11,7 @@ use egress_operator::{
     OperatorError, config::InvalidEntry, orphans::OrphansError, rollback::RollbackError, trial::TrialError,
 };
 use egress_runtime::{Refusal, RuntimeError};
+use egress_standalone::{EditError, LookError, OpenError};
 use provider_encode::EncodeError;
 
 use crate::output::bytes;
@@ -62,6 +63,15 @@ pub enum Failure {
     /// There is no cluster, or it does not answer.
     #[error("{0}")]
     Unreachable(String),
+    /// A directory can't be run.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// A directory can't be looked at.
+    #[error(transparent)]
+    Look(#[from] LookError),
+    /// A directory can't be changed.
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// The operator did not start, or stopped.
     #[error(transparent)]
     Operator(#[from] OperatorError),
@@ -132,6 +142,9 @@ impl Failure {
             | Self::Build(_)
             | Self::Setup(_)
             | Self::Runtime(_)
+            | Self::Directory(_)
+            | Self::Look(_)
+            | Self::Edit(_)
             | Self::Operator(_)
             | Self::Rollback(_)
             | Self::Orphans(_)

@@ -41,6 +41,8 @@ mod project;
 #[path = "../../../capabilities/tests/script/mod.rs"]
 mod script;
 #[cfg(test)]
+mod standalone;
+#[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod telemetry;
