@@ -88,10 +88,11 @@ libvirt: ## As root: run the tests of the libvirt client, of what is lent by it 
 	@tests/conformance/tests/machines/run.sh
 
 .PHONY: soak
-soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 10 of leaders, the whole contract, 50 machines, random bytes.
+soak: ## As root: run the long forms: 50 swaps under 100 Proxies, 100 kills, 200 without a cluster, 10 of leaders, the whole contract, 50 machines, random bytes.
 	@EPO_SOAK=1 tests/e2e/run.sh swap kills leadership
 	@EPO_SOAK=1 tests/e2e/run.sh --nocapture conformance
 	@EPO_SOAK=1 tests/e2e/run.sh together many_proxies
+	EPO_SOAK=1 $(CARGO) test --workspace --locked --test epo standalone::kills -- --nocapture
 	@EPO_SOAK=1 tests/conformance/tests/machines/run.sh
 	LIBVIRT_REMOTE_FUZZ_SECONDS=1800 LIBVIRT_REMOTE_FUZZ_SEED=$$RANDOM \
 	  $(CARGO) test --release --locked --package libvirt-remote --lib no_random_bytes -- --nocapture

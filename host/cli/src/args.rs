@@ -3,9 +3,15 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::{compile::CompileChild, orphans::Orphans, provider::ProviderCommand, run::Run};
+use crate::{
+    compile::CompileChild,
+    local::{Delete, Describe, Get},
+    orphans::Orphans,
+    provider::ProviderCommand,
+    run::Run,
+};
 
-/// Runs egress proxies on Kubernetes, and builds, inspects and ships the providers that make them.
+/// Runs egress proxies, on Kubernetes or without a cluster, and builds, inspects and ships the providers that make them.
 #[derive(Parser)]
 #[command(
     name = "epo",
@@ -32,6 +38,12 @@ Exit codes:
 pub enum Command {
     /// Run the operator
     Run(Box<Run>),
+    /// Without a cluster: show Proxies or provider entries
+    Get(Get),
+    /// Without a cluster: show one of them with all that is known of it
+    Describe(Describe),
+    /// Without a cluster: remove a Proxy and its instance
+    Delete(Delete),
     /// Make, build, inspect, validate and ship providers, and roll them back
     #[command(arg_required_else_help = true)]
     Provider {

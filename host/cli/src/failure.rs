@@ -12,6 +12,7 @@ use egress_operator::{
 };
 use egress_registry::{Kind, RegistryError};
 use egress_runtime::{Refusal, RuntimeError};
+use egress_standalone::{EditError, LookError, OpenError};
 use provider_encode::EncodeError;
 
 use crate::output::bytes;
@@ -63,6 +64,15 @@ pub enum Failure {
     /// There is no cluster, or it does not answer.
     #[error("{0}")]
     Unreachable(String),
+    /// A directory can't be run.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// A directory can't be looked at.
+    #[error(transparent)]
+    Look(#[from] LookError),
+    /// A directory can't be changed.
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// The operator did not start, or stopped.
     #[error(transparent)]
     Operator(#[from] OperatorError),
@@ -147,6 +157,9 @@ impl Failure {
             | Self::Build(_)
             | Self::Setup(_)
             | Self::Runtime(_)
+            | Self::Directory(_)
+            | Self::Look(_)
+            | Self::Edit(_)
             | Self::Operator(_)
             | Self::Rollback(_)
             | Self::Orphans(_)

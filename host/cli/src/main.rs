@@ -8,6 +8,7 @@ mod cluster;
 mod compile;
 mod crd;
 mod failure;
+mod local;
 mod orphans;
 mod output;
 mod provider;
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(run) => run.run(),
+        Command::Get(get) => get.run(),
+        Command::Describe(describe) => describe.run(),
+        Command::Delete(delete) => delete.run(),
         Command::Provider { command } => provider::run(command),
         Command::Orphans(orphans) => orphans.run(),
         Command::Compile(child) => child.run(),

@@ -87,6 +87,12 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> R
     })
 }
 
+/// To whoever looks on, and to no pipe.
+pub fn tell(line: &str) {
+    // Nobody is left to tell when this fails.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Columns as wide as their widest cell, two spaces between, nothing after the last.
 pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];

@@ -2,11 +2,13 @@
 //!
 //! It wires and no more: TLS first, logs, metrics and the listener, then the loops, until a signal ends them.
 
+mod directory;
 mod http;
+mod simulations;
 
 use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
-use egress_operator::{LeaseOptions, Operator, Options, Readiness, Terms};
+use egress_operator::{ApiServer, LeaseOptions, Operator, Options, Readiness, Terms};
 use egress_runtime::RuntimeConfig;
 use jiff::SignedDuration;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -14,7 +16,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::http::Answers;
+use self::{
+    directory::{DirectoryArgs, RunDirectory},
+    http::Answers,
+    simulations::Simulated,
+};
 use crate::{
     cluster::ClusterArgs,
     compile::CompileChild,
@@ -40,7 +46,9 @@ Telemetry:
 pub struct Run {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The operator's own namespace [default: the Pod's, else egress-system]
+    #[command(flatten)]
+    directory: DirectoryArgs,
+    /// The operator's own namespace [default: the Pod's, else egress-system; with --dir: default]
     #[arg(short, long, env = "EPO_NAMESPACE")]
     namespace: Option<String>,
     /// Look after the Proxies of this namespace only; can be given several times [default: all]
@@ -54,7 +62,7 @@ pub struct Run {
     /// The ConfigMap that holds the provider entries
     #[arg(long, env = "EPO_PROVIDERS_CONFIGMAP", value_name = "NAME", default_value = "egress-providers")]
     providers_configmap: String,
-    /// Where entries with `module.file` find their components [default: they are refused]
+    /// Where entries with `module.file` find their components [default: with --dir DIR itself; else they are refused]
     #[arg(long, env = "EPO_MODULES_DIR", value_name = "DIR")]
     modules_dir: Option<PathBuf>,
     /// Where compiled components are kept [default: in the user's cache folder]
@@ -69,9 +77,9 @@ pub struct Run {
         value_parser = ListenAddress::from_str
     )]
     metrics_address: ListenAddress,
-    /// What a log line looks like
-    #[arg(long, env = "EPO_LOG_FORMAT", value_enum, default_value_t)]
-    log_format: LogFormat,
+    /// What a log line looks like [default: json; with --dir: text]
+    #[arg(long, env = "EPO_LOG_FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
     /// What is logged: a level, or levels for targets as in `warn,egress_operator=debug`
     #[arg(long, env = "EPO_LOG_LEVEL", value_name = "FILTER", default_value = "info", value_parser = log_filter)]
     log_level: String,
@@ -183,8 +191,9 @@ impl LeaderArgs {
 impl Run {
     pub fn run(self) -> Result<(), Failure> {
         setup::tls()?;
+        let usual = if self.directory.is_given() { LogFormat::Text } else { LogFormat::default() };
         setup::block_on(async {
-            let mut telemetry = Telemetry::start(self.log_format, &self.log_level)?;
+            let mut telemetry = Telemetry::start(self.log_format.unwrap_or(usual), &self.log_level)?;
             let metrics = telemetry::metrics()?;
             telemetry.send_metrics(&metrics);
             let ended = self.operate(metrics).await;
@@ -196,19 +205,38 @@ impl Run {
     async fn operate(self, metrics: PrometheusHandle) -> Result<(), Failure> {
         let stop = stop_at_signals()?;
         let address = self.metrics_address;
-        let operator = Operator::prepare(self.options().await?).await?;
+        let directory = self.directory.open(&self.own_namespace(), &self.providers_configmap).await?;
+        let options = self.options(directory.as_ref()).await?;
+        let operator = Operator::prepare(options).await?;
         if let ListenAddress::At(address) = address {
             let readiness = operator.readiness();
             let ready = Arc::new(move || readiness_of(&readiness.borrow()));
             let bound = http::serve(address, Answers { metrics, ready }).await?;
             info!(address = %bound, "listening for /metrics, /healthz and /readyz");
         }
-        operator.run(stop).await.inspect_err(|error| error!(%error, "the operator stops"))?;
-        Ok(())
+        let runs =
+            async { operator.run(stop).await.inspect_err(|error| error!(%error, "the operator stops")) };
+        match directory {
+            Some(directory) => directory.around(runs).await,
+            None => Ok(runs.await?),
+        }
     }
 
-    async fn options(self) -> Result<Options, Failure> {
-        let config = self.cluster.config().await?;
+    /// Of a directory, what documents without a namespace mean as well.
+    fn own_namespace(&self) -> String {
+        match (&self.namespace, self.directory.is_given()) {
+            (Some(namespace), _) => namespace.clone(),
+            (None, true) => "default".to_owned(),
+            (None, false) => own_namespace(),
+        }
+    }
+
+    async fn options(self, directory: Option<&RunDirectory>) -> Result<Options, Failure> {
+        let namespace = self.own_namespace();
+        let server = match directory {
+            Some(directory) => directory.server(),
+            None => ApiServer::Cluster(Box::new(self.cluster.config().await?)),
+        };
         let cache_dir = self.cache_dir.or_else(setup::cache_dir).ok_or_else(|| {
             Failure::Setup(
                 "there is no home folder to keep compiled components in; give --cache-dir".to_owned(),
@@ -224,18 +252,23 @@ impl Run {
         let program = std::env::current_exe()
             .map_err(|error| Failure::Setup(format!("can't find epo's own file, which compiles: {error}")))?;
         runtime.compile = CompileChild::command(program, &cache_dir, &runtime);
-        let namespace = self.namespace.unwrap_or_else(own_namespace);
         let instance = self.instance.unwrap_or_else(host_name);
-        let lease = self.leader.lease(&namespace, &instance)?;
+        let lease = match directory {
+            // Its lock says who works.
+            Some(_) => None,
+            None => self.leader.lease(&namespace, &instance)?,
+        };
+        let modules_dir = self.modules_dir.or_else(|| directory.map(RunDirectory::path));
         Ok(Options {
             lease,
             providers: self.providers_configmap,
-            modules_dir: self.modules_dir,
+            modules_dir,
+            simulations: directory.map(|_| Simulated::shared()),
             watch: self.watch,
             concurrency: self.concurrency,
             grace: self.shutdown_grace,
             instance,
-            ..Options::new(config, namespace, runtime)
+            ..Options::new(server, namespace, runtime)
         })
     }
 }
@@ -307,7 +340,7 @@ impl FromStr for ListenAddress {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let read: Result<SignedDuration, _> = text.parse();
     let positive = read.ok().and_then(|duration| Duration::try_from(duration).ok()).filter(|d| !d.is_zero());
     positive.ok_or_else(|| "give a duration above zero, as 30s or 2m".to_owned())

@@ -18,6 +18,15 @@ pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "egress-pr
 /// The longest that one call may take.
 const DEADLINE: Duration = Duration::from_secs(15);
 
+/// Who answers as an API server does.
+#[derive(Clone)]
+pub enum ApiServer {
+    /// One over the network.
+    Cluster(Box<Config>),
+    /// Somebody in this process: without a cluster, a directory.
+    Here(Client),
+}
+
 /// The cluster that holds the Proxies, and the operator's own namespace in it.
 #[derive(Clone)]
 pub struct Cluster {
@@ -29,12 +38,17 @@ pub struct Cluster {
 
 impl Cluster {
     /// A client that repeats nothing by itself.
-    pub fn new(config: Config, namespace: String) -> Result<Self, CallError> {
-        Self::guarded(config, namespace, Arc::new(Always))
+    pub fn new(server: ApiServer, namespace: String) -> Result<Self, CallError> {
+        Self::guarded(server, namespace, Arc::new(Always))
     }
 
-    /// The same, on which nothing is written unless it may be.
-    pub fn guarded(config: Config, namespace: String, writes: Arc<dyn Writes>) -> Result<Self, CallError> {
+    /// The same, on which nothing is written unless it may be. Of somebody in this process there is one: it ends with
+    /// whoever could write.
+    pub fn guarded(server: ApiServer, namespace: String, writes: Arc<dyn Writes>) -> Result<Self, CallError> {
+        let config = match server {
+            ApiServer::Cluster(config) => *config,
+            ApiServer::Here(client) => return Ok(Self { client, namespace }),
+        };
         let connecting = config.connect_timeout.unwrap_or(DEADLINE).min(DEADLINE);
         let agent = HeaderValue::from_static(FIELD_MANAGER);
         let client = kubernetes::connect(config, connecting, agent, writes);

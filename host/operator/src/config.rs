@@ -7,19 +7,20 @@ mod faults;
 mod grants;
 mod health;
 mod module;
+mod settings;
 mod swap;
 
 use std::collections::BTreeMap;
 
-use egress_contract::{EntryName, Fault, Mark};
+use egress_contract::{EntryName, Fault};
 use egress_runtime::{Digest, Limits};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::faults::Faults;
+use self::{faults::Faults, settings::empty_object};
 pub use self::{
     grants::Grants,
     module::{ModuleRef, OciImage},
+    settings::Settings,
     swap::SwapConfig,
 };
 use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
@@ -41,31 +42,6 @@ pub struct EntryConfig {
     pub swap: SwapConfig,
     /// What stays the same when an earlier revision runs again.
     pub settings: Settings,
-}
-
-/// What makes a revision, together with the component.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Settings {
-    /// The provider's own.
-    #[serde(default = "empty_object")]
-    pub config: Value,
-    /// What it may use.
-    #[serde(default)]
-    pub grants: Grants,
-    /// How much of it.
-    #[serde(default)]
-    pub limits: Limits,
-    /// Marks of an earlier operator; an instance that bears all pairs of one of them is `legacy`.
-    #[serde(default)]
-    pub legacy_marks: Vec<BTreeMap<String, String>>,
-}
-
-impl Settings {
-    /// As the contract has them.
-    pub fn legacy(&self) -> Vec<Mark> {
-        self.legacy_marks.iter().map(|mark| mark.clone().into_iter().collect()).collect()
-    }
 }
 
 /// An entry that can't be read.
@@ -150,7 +126,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
         faults.add(
             "",
             "must be a mapping with module, and where needed config, grants, limits, collect, replace, health, shadow, \
-             rollout, legacyMarks",
+             rollout, simulated, legacyMarks",
         );
         return None;
     };
@@ -171,6 +147,7 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
             faults.add(&format!("legacyMarks[{index}]"), "is empty, so that everything would bear it");
         }
     }
+    let simulated: Option<bool> = faults.read("simulated", fields.remove("simulated"));
     let collect: Option<CollectConfig> = faults.read("collect", fields.remove("collect"));
     if collect.as_ref().is_some_and(|collect| collect.interval_seconds == 0) {
         faults.add("collect.intervalSeconds", "must be at least 1");
@@ -186,11 +163,17 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     for unknown in fields.keys() {
         faults.add(
             unknown,
-            "is not known; an entry has module, config, grants, limits, collect, replace, health, shadow, rollout and legacyMarks",
+            "is not known; an entry has module, config, grants, limits, collect, replace, health, shadow, rollout, simulated and legacyMarks",
         );
     }
     let (module, pinned) = module?;
-    let settings = Settings { config, grants: grants?, limits: limits?, legacy_marks: legacy_marks? };
+    let settings = Settings {
+        config,
+        grants: grants?,
+        limits: limits?,
+        simulated: simulated?,
+        legacy_marks: legacy_marks?,
+    };
     Some(EntryConfig {
         module,
         pinned,
@@ -223,10 +206,6 @@ fn read_limits(limits: Option<Value>, faults: &mut Faults) -> Option<Limits> {
         return None;
     }
     faults.read("limits", Some(Value::Object(fields)))
-}
-
-fn empty_object() -> Value {
-    Value::Object(Map::new())
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ use crate::{
     events::Events,
     health::{self, Keeper, Seen, Shown, Wishes},
     kube_owners::KubeOwners,
-    lend::{HomeSecrets, Lender},
+    lend::{HomeSecrets, Lender, Simulations},
     modules::Modules,
     revisions::Revisions,
     view::View,
@@ -59,7 +59,9 @@ pub struct Shared {
     /// The size of an unpacked component.
     pub module_bytes: u64,
     /// What a grant may lend as the operator's own cluster.
-    pub home: HomeCluster,
+    pub home: Option<HomeCluster>,
+    /// What stands in for backends, where entries may ask for that.
+    pub simulations: Option<Arc<dyn Simulations>>,
     /// How people are told.
     pub events: Events,
     /// Who owns what was made.
@@ -387,7 +389,8 @@ impl Run {
             secrets: Some(Arc::new(HomeSecrets(shared.cluster.clone()))),
             writes: Arc::clone(shared.runtime.writes()),
         };
-        let lender = Lender::new(entry.clone(), Some(shared.home.clone()), beside);
+        let lender = Lender::new(entry.clone(), shared.home.clone(), beside);
+        let lender = lender.with_simulations(shared.simulations.clone());
         let revisions = Revisions::new(&shared.cluster, entry);
         let site = entry::Site { revisions, cluster: shared.cluster.clone(), owners: shared.owners.clone() };
         let modules = (shared.modules.clone(), shared.module_bytes);

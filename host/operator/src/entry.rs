@@ -365,7 +365,7 @@ impl EntryLoop {
             module,
             pinned: None,
             config: settings.config.clone(),
-            grants: serde_json::to_value(&settings.grants).unwrap_or_default(),
+            grants: settings.lent_by(),
             limits: settings.limits.clone(),
             legacy: settings.legacy(),
         })

@@ -17,9 +17,10 @@ use egress_runtime::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use serde_json::Value;
 
 use crate::{
-    cluster::{Cluster, call},
+    cluster::{ApiServer, Cluster, call},
     config::{Grants, Settings},
     identity::{self, IdentityError},
 };
@@ -27,7 +28,8 @@ use crate::{
 /// What `operator: true` in a grant means: the cluster that this reaches.
 pub async fn home(config: kube::Config) -> Result<HomeCluster, IdentityError> {
     let failed = |cause| IdentityError::Call { what: "use the cluster's configuration".to_owned(), cause };
-    let cluster = Cluster::new(config.clone(), String::new()).map_err(failed)?;
+    let cluster =
+        Cluster::new(ApiServer::Cluster(Box::new(config.clone())), String::new()).map_err(failed)?;
     Ok(HomeCluster { config, uid: identity::kube_system(&cluster).await? })
 }
 
@@ -48,11 +50,18 @@ impl Secrets for HomeSecrets {
     }
 }
 
+/// What stands in for backends: for whoever wants to try the operator without having any.
+pub trait Simulations: Send + Sync {
+    /// What such an entry is lent, the same at each call as far as its backend is the same; or what is wrong with it.
+    fn lend(&self, entry: &EntryName, config: &Value, grants: &Value) -> Result<Lent, Fault>;
+}
+
 /// Makes capabilities for one entry, and keeps the last ones.
 pub struct Lender {
     entry: EntryName,
     home: Option<HomeCluster>,
     beside: Beside,
+    simulations: Option<Arc<dyn Simulations>>,
     last: Option<Made>,
 }
 
@@ -70,16 +79,25 @@ impl Lender {
     /// For this entry; `home` is the cluster that holds the Proxies, where there is one. Nothing is written
     /// unless it may be.
     pub fn new(entry: EntryName, home: Option<HomeCluster>, beside: Beside) -> Self {
-        Self { entry, home, beside, last: None }
+        Self { entry, home, beside, simulations: None, last: None }
+    }
+
+    /// Where entries may be simulated.
+    pub fn with_simulations(self, simulations: Option<Arc<dyn Simulations>>) -> Self {
+        Self { simulations, ..self }
     }
 
     /// For the same entry, with nothing made yet.
     pub fn another(&self) -> Self {
         Self::new(self.entry.clone(), self.home.clone(), self.beside.clone())
+            .with_simulations(self.simulations.clone())
     }
 
     /// Or everything that is wrong with the grants, with paths from the entry's top.
     pub fn lend(&mut self, settings: &Settings) -> Result<Lent, Vec<Fault>> {
+        if settings.simulated {
+            return self.simulate(settings).map_err(|fault| vec![fault]);
+        }
         if let Some(made) = self.last.as_ref().filter(|made| made.serves(settings)) {
             return Ok(made.lent());
         }
@@ -87,6 +105,18 @@ impl Lender {
         let lent = made.lent();
         self.last = Some(made);
         Ok(lent)
+    }
+
+    fn simulate(&self, settings: &Settings) -> Result<Lent, Fault> {
+        let Some(simulations) = &self.simulations else {
+            return Err(Fault {
+                path: "simulated".to_owned(),
+                message: "is for epo run --dir alone; take it out, and the entry's grants are used"
+                    .to_owned(),
+            });
+        };
+        let grants = serde_json::to_value(&settings.grants).unwrap_or_default();
+        simulations.lend(&self.entry, &settings.config, &grants)
     }
 
     fn make(&self, settings: &Settings) -> Result<Made, Vec<Fault>> {
@@ -156,4 +186,22 @@ fn below(grant: &str, faults: Vec<Fault>) -> Vec<Fault> {
 
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use egress_contract::Installation;
+
+    use super::*;
+
+    #[test]
+    fn a_simulated_entry_is_refused_where_nothing_is_simulated() {
+        let beside = Beside::alone(Installation::new("installation"));
+        let mut lender = Lender::new("kvm2".parse().unwrap(), None, beside);
+        let simulated = Settings { simulated: true, ..Settings::default() };
+        let faults = lender.lend(&simulated).map(drop).unwrap_err();
+        assert_eq!(faults.iter().map(|fault| fault.path.as_str()).collect::<Vec<_>>(), ["simulated"]);
+        assert!(lender.lend(&Settings::default()).is_ok());
+        assert_ne!(simulated.lent_by(), Settings::default().lent_by(), "taking it out is a new revision");
+    }
 }

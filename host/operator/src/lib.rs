@@ -34,6 +34,8 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::ApiServer;
 pub use core::lease::Terms;
 pub use identity::{Identity, IdentityError};
+pub use lend::Simulations;
 pub use run::{LeaseOptions, Operator, OperatorError, Options, Readiness, run};

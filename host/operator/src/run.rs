@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use self::lead::{Lead, leased, tell_of_lead};
 use crate::{
     api::{ProviderHealth, Proxy},
-    cluster::{CallError, Cluster, call},
+    cluster::{ApiServer, CallError, Cluster, call},
     controller::{self, Controller},
     core::{
         backoff::{Dice, Pace},
@@ -39,6 +39,7 @@ use crate::{
     identity::{self, Identity, IdentityError},
     kube_owners::KubeOwners,
     kube_store::KubeStore,
+    lend::Simulations,
     modules::Modules,
     probing::{Network, ToController},
     providers::{self, Told},
@@ -48,8 +49,8 @@ use crate::{
 
 /// What an operator is given.
 pub struct Options {
-    /// The API server, and as whom.
-    pub config: kube::Config,
+    /// Where Proxies are kept.
+    pub server: ApiServer,
     /// The operator's own namespace.
     pub namespace: String,
     /// The providers ConfigMap in it.
@@ -70,6 +71,8 @@ pub struct Options {
     pub instance: String,
     /// How several processes agree who of them works; none where there is only ever one.
     pub lease: Option<LeaseOptions>,
+    /// What entries with `simulated: true` are lent; on a cluster none, and they are refused.
+    pub simulations: Option<Arc<dyn Simulations>>,
 }
 
 /// Which Lease, and how it is held.
@@ -85,9 +88,9 @@ pub struct LeaseOptions {
 
 impl Options {
     /// With what most installations use.
-    pub fn new(config: kube::Config, namespace: impl Into<String>, runtime: RuntimeConfig) -> Self {
+    pub fn new(server: ApiServer, namespace: impl Into<String>, runtime: RuntimeConfig) -> Self {
         Self {
-            config,
+            server,
             namespace: namespace.into(),
             providers: "egress-providers".to_owned(),
             modules_dir: None,
@@ -98,6 +101,7 @@ impl Options {
             grace: Duration::from_secs(30),
             instance: String::new(),
             lease: None,
+            simulations: None,
         }
     }
 }
@@ -215,8 +219,8 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<(), Operat
 impl Operator {
     /// Makes sure of everything that a start depends on.
     pub async fn prepare(options: Options) -> Result<Self, OperatorError> {
-        let (config, namespace) = (options.config.clone(), options.namespace.clone());
-        let free = Cluster::new(config.clone(), namespace.clone()).map_err(OperatorError::Client)?;
+        let (server, namespace) = (options.server.clone(), options.namespace.clone());
+        let free = Cluster::new(server.clone(), namespace.clone()).map_err(OperatorError::Client)?;
         served::<Proxy>(&free, options.watch.first()).await?;
         served_everywhere(&free).await?;
         let lead = Lead::new(&free, options.lease.as_ref());
@@ -227,7 +231,7 @@ impl Operator {
         let identity = identity::establish(&free, &options.watch).await?;
         let writes = Arc::new(lead.proof.clone());
         let runtime = Runtime::with_writes(options.runtime.clone(), writes.clone())?;
-        let cluster = Cluster::guarded(config, namespace, writes).map_err(OperatorError::Client)?;
+        let cluster = Cluster::guarded(server, namespace, writes).map_err(OperatorError::Client)?;
         let unlisted = options.watch.len().max(1);
         let readiness = watch::Sender::new(Readiness { unlisted, ..Readiness::default() });
         let network = Arc::new(Network::new().map_err(OperatorError::Tls)?);
@@ -288,7 +292,12 @@ impl Operator {
     fn shared(&self, events: Events, changes: mpsc::Sender<String>) -> Shared {
         let module_bytes = self.options.runtime.module_bytes;
         let modules = Modules::new(self.cluster.clone(), self.options.modules_dir.clone(), module_bytes);
-        let home = HomeCluster { config: self.options.config.clone(), uid: self.identity.cluster.clone() };
+        let home = match &self.options.server {
+            ApiServer::Cluster(config) => {
+                Some(HomeCluster { config: (**config).clone(), uid: self.identity.cluster.clone() })
+            }
+            ApiServer::Here(_) => None,
+        };
         Shared {
             cluster: self.cluster.clone(),
             installation: self.identity.installation.clone(),
@@ -296,6 +305,7 @@ impl Operator {
             modules,
             module_bytes,
             home,
+            simulations: self.options.simulations.clone(),
             events,
             owners: KubeOwners::new(self.cluster.client.clone(), self.options.watch.clone()),
             config_map: format!("{}/{}", self.cluster.namespace, self.options.providers),

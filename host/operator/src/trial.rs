@@ -184,7 +184,7 @@ impl Trial {
             pinned: None,
             config: settings.config.clone(),
             lent,
-            grants: serde_json::to_value(&settings.grants).unwrap_or_default(),
+            grants: settings.lent_by(),
             limits: settings.limits.clone(),
             legacy: settings.legacy(),
         };

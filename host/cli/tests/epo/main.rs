@@ -48,6 +48,8 @@ mod registry;
 #[path = "../../../capabilities/tests/script/mod.rs"]
 mod script;
 #[cfg(test)]
+mod standalone;
+#[cfg(test)]
 mod suite;
 #[cfg(test)]
 mod telemetry;

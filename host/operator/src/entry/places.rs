@@ -162,7 +162,7 @@ impl EntryLoop {
             module: restored.module,
             pinned: Some(restored.digest),
             config: settings.config.clone(),
-            grants: serde_json::to_value(&settings.grants).unwrap_or_default(),
+            grants: settings.lent_by(),
             limits: settings.limits.clone(),
             legacy: settings.legacy(),
         };

@@ -87,10 +87,11 @@ impl World {
             installation: Installation::new("installation"),
             runtime: RUNTIME.clone(),
             module_bytes: MOST,
-            home: HomeCluster {
+            home: Some(HomeCluster {
                 config: kube::Config::new(self.home.parse().unwrap()),
                 uid: "cluster".to_owned(),
-            },
+            }),
+            simulations: None,
             config_map: "system/egress-providers".to_owned(),
             changes,
             leadership: leads.subscribe(),

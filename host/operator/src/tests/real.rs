@@ -22,7 +22,7 @@ use crate::{
     api::{
         ActiveRevision, CloudInit, FINALIZER, HealthCheck, KeyRef, Phase, Proxy, ProxySpec, ProxyStatus, crds,
     },
-    cluster::{Cluster, call},
+    cluster::{ApiServer, Cluster, call},
     config::Settings,
     core::store::{Notice, ProxyKey, ProxyRecord, Store, StoreError, UserDataError},
     events::Events,
@@ -41,7 +41,7 @@ impl Real {
     async fn new(test: &str) -> Self {
         let config = kube::Config::infer().await.unwrap();
         let name = format!("test-{test}-{:08x}", rand::random::<u32>());
-        let cluster = Cluster::new(config, name.clone()).unwrap();
+        let cluster = Cluster::new(ApiServer::Cluster(Box::new(config)), name.clone()).unwrap();
         let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
         let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
         namespaces

@@ -12,7 +12,7 @@ use egress_runtime::{
 };
 use egress_sim::{
     clock::VirtualClock,
-    compute::ComputeSpec,
+    compute::{Compute, ComputeSpec},
     fault::{Fault, When},
     watched::{Watch, Watched, WatchedHttp},
 };
@@ -95,6 +95,15 @@ impl Kind for SimulatedCompute {
 
     fn is_simulated(&self) -> bool {
         true
+    }
+
+    fn stands(&self, clock: Arc<dyn Clock>) -> Option<Lent> {
+        let compute = Compute::new(Arc::clone(&clock), &self.spec);
+        for (number, (region, name)) in self.reserved.iter().enumerate() {
+            compute.reserve(region, name, &format!("198.51.100.{}", number + 1));
+        }
+        let http: Arc<dyn Http> = Arc::new(compute);
+        Some(Lent { http: Some(http), clock: Some(clock), ..Lent::default() })
     }
 
     async fn world(&self, _: u64) -> Go<World> {

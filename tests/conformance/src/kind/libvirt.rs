@@ -123,6 +123,13 @@ impl Kind for SimulatedLibvirt {
         !matches!(fault, Fault::RateLimited(_))
     }
 
+    fn stands(&self, clock: Arc<dyn Clock>) -> Option<Lent> {
+        let hosts = Hosts::new(Arc::clone(&clock), &self.hosts);
+        let transfer: Arc<dyn Transfer> = Arc::new(Transfers::new(hosts.clone()));
+        let libvirt: Arc<dyn Libvirt> = Arc::new(hosts);
+        Some(Lent { libvirt: Some(libvirt), transfer: Some(transfer), clock: Some(clock), ..Lent::default() })
+    }
+
     async fn world(&self, _: u64) -> Go<World> {
         let clock = VirtualClock::default();
         let hosts = Hosts::new(Arc::new(clock.clone()), &self.hosts);

@@ -70,6 +70,11 @@ pub trait Kind: Send + Sync {
         true
     }
 
+    /// What it lends to a host that lives on with it, as time goes by that clock; none where that is not simulated.
+    fn stands(&self, _: Arc<dyn Clock>) -> Option<Lent> {
+        None
+    }
+
     /// Before the first run: whether the backend can be used at all.
     async fn prepare(&self) -> Result<(), Unable> {
         Ok(())
@@ -101,6 +106,14 @@ const OVER_HTTP: &[OverHttp] = &[
 )]
 pub struct NoSimulation {
     import: String,
+}
+
+/// The simulation that an entry is made for, by what it grants; none where nothing of that is simulated.
+pub fn granted(config: &Value, grants: &Value) -> Option<Arc<dyn Kind>> {
+    if grants.get("libvirt").is_some_and(Value::is_object) {
+        return Some(Arc::new(SimulatedLibvirt::new(config, grants)));
+    }
+    OVER_HTTP.iter().find_map(|simulation| simulation(config, grants))
 }
 
 /// The simulation that a component is made for, by what it imports; Kubernetes where that says nothing.

@@ -120,6 +120,11 @@ impl Kind for SimulatedProxmox {
         !matches!(fault, Fault::RateLimited(_))
     }
 
+    fn stands(&self, clock: Arc<dyn Clock>) -> Option<Lent> {
+        let http: Arc<dyn Http> = Arc::new(self.cluster(Arc::clone(&clock)));
+        Some(Lent { http: Some(http), clock: Some(clock), ..Lent::default() })
+    }
+
     async fn world(&self, _: u64) -> Go<World> {
         Ok(self.furnished().0)
     }
