@@ -35,12 +35,12 @@ where
     KubernetesProvider::from(lent).get(target).is_err()
 }
 
-/// A look at a VM of Compute Engine: one request over HTTP.
-pub(crate) fn get_over_http<F>(lent: Lent<F>, target: &Target) -> Result<(), Error>
+/// A check of a project of Compute Engine: a request for its region, and one for each image. Whether all is well.
+pub(crate) fn check_over_http<F>(lent: Lent<F>, place: &str) -> bool
 where
     F: Fn(&http::Request) -> Result<http::Response, http::Failure>,
 {
-    GcpProvider::from(lent).get(target).map(|_| ())
+    GcpProvider::from(lent).check(place).ready
 }
 
 impl<F: Fn(&http::Request) -> Result<http::Response, http::Failure>> Http for Lent<F> {
