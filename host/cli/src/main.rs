@@ -7,10 +7,13 @@ mod args;
 mod cluster;
 mod compile;
 mod crd;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod orphans;
 mod output;
 mod provider;
+mod reference;
 mod run;
 mod setup;
 
@@ -44,6 +47,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Orphans(orphans) => orphans.run(),
         Command::Compile(child) => child.run(),
         Command::Crd => crd::print(),
+        Command::Reference => reference::print(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "epo", &mut script);

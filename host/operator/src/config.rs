@@ -6,6 +6,7 @@
 mod faults;
 mod grants;
 mod health;
+mod reference;
 mod swap;
 
 use std::{
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::faults::Faults;
-pub use self::{grants::Grants, swap::SwapConfig};
+pub use self::{grants::Grants, reference::schema, swap::SwapConfig};
 use crate::{collecting::CollectConfig, core::budget::ReplaceConfig, core::probe::HealthConfig};
 
 /// One entry.
@@ -216,19 +217,26 @@ fn read_document(document: Value, faults: &mut Faults) -> Option<EntryConfig> {
     })
 }
 
-#[derive(Default, Deserialize)]
+/// Where the component is read from: exactly one of `configMap` and `file`.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawModule {
+    /// `binaryData` of a ConfigMap: plain, gzip or zstd.
     config_map: Option<RawConfigMap>,
+    /// A path below `--modules-dir`.
     file: Option<PathBuf>,
+    /// `sha256:` and 64 hexadecimal digits of the unpacked component: any other is refused.
     digest: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawConfigMap {
+    /// The operator's own where none.
     namespace: Option<String>,
+    /// Its name.
     name: String,
+    /// May be left out when there is only one.
     key: Option<String>,
 }
 

@@ -17,6 +17,8 @@ mod conformance;
 #[cfg(test)]
 mod deployed;
 #[cfg(test)]
+mod deploying;
+#[cfg(test)]
 mod endpoints;
 #[cfg(test)]
 mod harness;
@@ -45,6 +47,8 @@ mod projects;
 #[cfg(test)]
 mod recording;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod shadow;
@@ -52,5 +56,7 @@ mod shadow;
 mod swap;
 #[cfg(test)]
 mod together;
+#[cfg(test)]
+mod troubleshooting;
 #[cfg(test)]
 mod trying;

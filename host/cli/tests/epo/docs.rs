@@ -8,7 +8,7 @@ use std::{
 use egress_runtime::Limits;
 use serde_json::Value;
 
-use super::command::{run, workspace};
+use super::command::workspace;
 
 fn guide() -> String {
     std::fs::read_to_string(workspace().join("docs/operator-guide.md")).unwrap()
@@ -54,49 +54,6 @@ fn sources(dir: &Path, see: &mut dyn FnMut(&str)) {
             sources(&path, see);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             see(&std::fs::read_to_string(path).unwrap());
-        }
-    }
-}
-
-#[test]
-fn the_guides_name_no_command_that_there_is_not() {
-    let author = std::fs::read_to_string(workspace().join("docs/author-guide.md")).unwrap();
-    for guide in [guide(), author] {
-        let commands = guide.match_indices("epo provider ").map(|(at, found)| {
-            let rest = &guide[at + found.len()..];
-            rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap()
-        });
-        for command in commands.filter(|command| !command.is_empty()) {
-            run(&["provider", command, "--help"]).well();
-        }
-    }
-}
-
-#[test]
-fn the_sample_entries_are_ones_that_would_be_taken_up() {
-    for (file, provider) in [("providers.yaml", "kubernetes"), ("gcp.yaml", "gcp")] {
-        let samples = std::fs::read_to_string(workspace().join("deploy/samples").join(file)).unwrap();
-        let first = samples.split("\n---\n").next().unwrap();
-        let object: Value = serde_saphyr::from_str(first).unwrap();
-        let entry = object["data"][provider].as_str().unwrap();
-        let (_dir, path) = super::command::file(&format!("{provider}.yaml"), entry.as_bytes());
-        let component = super::command::component_of(provider);
-        let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
-        assert!(said.contains("would be taken up"), "{said}");
-    }
-}
-
-#[test]
-fn the_page_on_tools_shows_commands_and_options_that_there_are() {
-    let page = std::fs::read_to_string(workspace().join("docs/provider-tools.md")).unwrap();
-    let page = page.replace("\\\n", " ");
-    let commands: Vec<&str> =
-        page.lines().filter_map(|line| line.trim_start().strip_prefix("epo provider ")).collect();
-    assert!(commands.len() >= 8, "{commands:?}");
-    for words in commands.iter().map(|command| command.split_whitespace().collect::<Vec<_>>()) {
-        let help = run(&["provider", words[0], "--help"]).well();
-        for option in words.iter().filter(|word| word.starts_with("--")) {
-            assert!(help.contains(option), "{option} is no option of epo provider {}", words[0]);
         }
     }
 }

@@ -31,6 +31,8 @@ mod new;
 #[path = "../projects/project.rs"]
 mod project;
 #[cfg(test)]
+mod samples;
+#[cfg(test)]
 #[expect(dead_code, reason = "the capability's own tests use all of it")]
 #[path = "../../../capabilities/tests/script/mod.rs"]
 mod script;

@@ -13,5 +13,6 @@ mod life;
 mod places;
 mod provider;
 mod told;
+mod troubleshooting;
 mod two_hosts;
 mod world;
