@@ -103,9 +103,11 @@ bench: providers ## As root: measure, each figure beside its alternative; writes
 	@host/libvirt-rpc/examples/bench/run.sh target/bench/libvirt-remote.json
 
 .PHONY: manifests
-manifests: ## Write deploy/crds anew, after a change of the resources.
+manifests: ## Write deploy/crds and docs/configuration.md anew, after a change of the resources, entries or flags.
 	$(CARGO) run --quiet --locked --package epo -- crd > deploy/crds/egressproxies.dev.yaml.new
 	mv deploy/crds/egressproxies.dev.yaml.new deploy/crds/egressproxies.dev.yaml
+	$(CARGO) run --quiet --locked --package epo -- reference > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
 
 .PHONY: lint
 lint: $(CARGO_DENY) ## Check format, lints, licences, bans and sources.

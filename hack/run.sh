@@ -57,6 +57,7 @@ here=10.244.$((port / 100 % 250)).1
 
 step "its kinds, rights and the namespace team-a"
 kubectl apply --server-side -k deploy/cluster >/dev/null
+kubectl apply --server-side -k deploy/rights/kubernetes >/dev/null
 kubectl apply --server-side -f deploy/samples/team.yaml >/dev/null
 kubectl get crds -o name
 

@@ -13,7 +13,7 @@ use crate::faults::Faults;
 const MOST_BYTES: u64 = 1024 * 1024;
 
 /// Exactly one of `file` and `secretRef` is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct CredentialRef {
     /// An absolute path.
@@ -25,7 +25,7 @@ pub struct CredentialRef {
 }
 
 /// One value of a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SecretRef {
     /// The Secret.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::faults::Faults;
 
 /// When to give up, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Timeouts {
     /// Until a connection stands, TLS included.

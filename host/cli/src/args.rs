@@ -61,6 +61,8 @@ pub enum Command {
     ///   epo crd | kubectl apply --server-side -f -
     #[command(verbatim_doc_comment)]
     Crd,
+    /// Print every field and flag that can be set, as Markdown
+    Reference,
     /// Print the completion script of a shell
     ///
     /// For bash:

@@ -7,11 +7,14 @@ mod args;
 mod cluster;
 mod compile;
 mod crd;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod local;
 mod orphans;
 mod output;
 mod provider;
+mod reference;
 mod run;
 mod setup;
 mod telemetry;
@@ -49,6 +52,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Orphans(orphans) => orphans.run(),
         Command::Compile(child) => child.run(),
         Command::Crd => crd::print(),
+        Command::Reference => reference::print(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "epo", &mut script);

@@ -314,7 +314,13 @@ pub struct Failure {
     printcolumn(name = "Revision", type_ = "string", json_path = ".status.active.revision"),
     printcolumn(name = "Refused", type_ = "string", json_path = ".status.refusal.reason"),
     printcolumn(name = "Held", type_ = "string", json_path = ".spec.hold.revision", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderHealthSpec {

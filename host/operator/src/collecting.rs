@@ -31,7 +31,7 @@ const MOST: usize = 50;
 const LONGEST_MESSAGE: usize = 512;
 
 /// How an entry is collected, as people write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct CollectConfig {
     /// Between two sweeps.

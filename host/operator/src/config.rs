@@ -7,6 +7,7 @@ mod faults;
 mod grants;
 mod health;
 mod module;
+mod reference;
 mod settings;
 mod swap;
 
@@ -20,6 +21,7 @@ use self::{faults::Faults, settings::empty_object};
 pub use self::{
     grants::Grants,
     module::{ModuleRef, OciImage},
+    reference::schema,
     settings::Settings,
     swap::SwapConfig,
 };

@@ -183,6 +183,11 @@ fn unread(what: &str, error: &CallError) -> UserDataError {
     if error.is_not_found() {
         UserDataError::Missing { what: what.to_owned() }
     } else {
-        UserDataError::Unread { what: what.to_owned(), message: error.to_string() }
+        let way_out = if error.is_forbidden() {
+            "; bind the ClusterRole egress-user-data to the operator in that namespace, or a Role for that name alone"
+        } else {
+            ""
+        };
+        UserDataError::Unread { what: what.to_owned(), message: format!("{error}{way_out}") }
     }
 }

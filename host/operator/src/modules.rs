@@ -195,7 +195,9 @@ fn pick(found: ConfigMap, namespace: &str, name: &str, key: Option<&str>) -> Res
         let message = format!("{what} has {key} under data, as text; a component belongs under binaryData");
         return Err(refusal("KeyIsText", message));
     }
-    let message = format!("{what} has no key {key} under binaryData; it has: {keys}");
+    let message = format!(
+        "{what} has no key {key} under binaryData; it has: {keys}; change module.configMap.key in the entry, or add it there"
+    );
     Err(refusal("KeyMissing", message))
 }
 

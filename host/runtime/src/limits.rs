@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 const MIB: u64 = 1024 * 1024;
 
 /// Limits of one entry. Durations are milliseconds, sizes are bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Limits {
     /// Linear memory of one call, all memories together.
@@ -19,15 +19,15 @@ pub struct Limits {
     pub compute_ms: u64,
     /// Time from a call's start to its end.
     pub create_ms: u64,
-    /// As `create_ms`.
+    /// As `createMs`.
     pub get_ms: u64,
-    /// As `create_ms`.
+    /// As `createMs`.
     pub delete_ms: u64,
-    /// As `create_ms`.
+    /// As `createMs`.
     pub list_ms: u64,
-    /// As `create_ms`.
+    /// As `createMs`.
     pub check_ms: u64,
-    /// As `create_ms`, for `describe` and `configure`.
+    /// As `createMs`, for `describe` and `configure`.
     pub configure_ms: u64,
     /// Time of one host call.
     pub host_call_ms: u64,

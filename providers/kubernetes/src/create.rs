@@ -187,7 +187,7 @@ fn wait<H: Clock>(host: &H, at: &Location, found: &Found<Pod>, why: &Why) -> Cre
     };
     let age = created.map_or(0, |created| host.now_ms().saturating_sub(created));
     let poll = if age < YOUNG_MS { POLL_YOUNG_MS } else { POLL_OLD_MS };
-    pending(at, poll, why.show())
+    pending(at, poll, why.told())
 }
 
 fn pending(at: &Location, poll_ms: u32, message: String) -> Created {

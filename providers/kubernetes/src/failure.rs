@@ -12,6 +12,8 @@ use provider_sdk::{
 use serde_json::Value;
 
 const LONGEST_MESSAGE: usize = 1024;
+const SEE_THAT_IT_RUNS: &str =
+    "see that the API server runs, and that the operator reaches it at the address that the grant takes";
 
 /// A request, for messages.
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +82,9 @@ impl<'a> Request<'a> {
             FailureKind::Denied => Error::permanent(reason::FORBIDDEN, format!("{asked}: {message}")),
             FailureKind::Status => self.status(failure),
             FailureKind::Name | FailureKind::Connect | FailureKind::Cut => {
-                Error::transient(reason::UNREACHABLE, format!("{asked}: {message}"))
+                Error::transient(reason::UNREACHABLE, told(SEE_THAT_IT_RUNS))
             }
-            FailureKind::Timeout => Error::transient(reason::TIMEOUT, format!("{asked}: {message}")),
+            FailureKind::Timeout => Error::transient(reason::TIMEOUT, told(SEE_THAT_IT_RUNS)),
             FailureKind::Tls => Error::permanent(
                 "certificate-invalid",
                 told("give the certificate's authority in the cluster's kubeconfig"),

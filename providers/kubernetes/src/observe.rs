@@ -146,6 +146,21 @@ impl Why {
             message => format!("{}: {message}", self.reason),
         }
     }
+
+    /// The same, with what people can do about it who see nothing but that.
+    pub fn told(&self) -> String {
+        let way_out = match self.reason.as_str() {
+            "Unschedulable" => {
+                "; add room, or change nodeSelector or tolerations in the entry's config, or the Proxy's zone"
+            }
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" => {
+                "; mend image or imagePullSecrets in the entry's config, and delete the Pod"
+            }
+            "CrashLoopBackOff" => "; mend squid or runAsUser in the entry's config, and delete the Pod",
+            _ => "",
+        };
+        self.show() + way_out
+    }
 }
 
 impl Pod {

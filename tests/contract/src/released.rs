@@ -71,6 +71,15 @@ pub fn faults(wit: &Path) -> anyhow::Result<Vec<String>> {
     Ok(faults)
 }
 
+/// What stands for a whole release in the changelog: the digest of its lines in the file of digests.
+pub fn digest(wit: &Path, version: &semver::Version) -> anyhow::Result<String> {
+    let of_it = format!("  {version}/");
+    let text = read(wit)?;
+    let lines: String =
+        text.lines().filter(|line| line.contains(&of_it)).map(|line| format!("{line}\n")).collect();
+    Ok(sha256(lines.as_bytes()))
+}
+
 /// Makes the current files a release.
 pub fn record(wit: &Path) -> anyhow::Result<semver::Version> {
     let version = version(wit)?;
@@ -146,6 +155,18 @@ mod tests {
     fn nothing_that_was_released_has_changed() {
         let faults = faults(&wit()).unwrap();
         assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn the_changelog_tells_each_release_with_its_digest() {
+        let changelog = fs::read_to_string(wit().join("../CHANGELOG.md")).unwrap();
+        let released = versions(&wit()).unwrap();
+        assert!(!released.is_empty(), "0.1.0 is released");
+        for version in released {
+            let digest = digest(&wit(), &version).unwrap();
+            let told = changelog.lines().any(|line| line.contains(&format!("egress:provider@{version}")));
+            assert!(told && changelog.contains(&digest), "CHANGELOG.md is to tell {version} with {digest}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, Site, Wanted, eventually, from, kubernetes_provider, program};
+use crate::harness::{Lab, Site, Wanted, eventually, from, kubernetes_provider, program, shows};
 
 /// What was made by hand, as the operator would have, for a Proxy that never was.
 async fn forge(site: &Site, like: &Pod, number: usize) -> String {
@@ -178,6 +178,7 @@ async fn many_wait_for_a_word_about_exactly_them() {
             (status.collector.ownerless.len() == 3).then(|| asks.sweep.clone())
         })
         .await;
+    shows(&lab, "the-collector-asks", &["providerhealth", &site.entry]).await;
     let told = orphans(&site, &[]);
     assert!(told.contains("proxy-forged-") && told.contains("waits for your word"), "{told}");
     assert!(told.contains(&format!("egressproxies.dev/collect={sweep}")), "{told}");

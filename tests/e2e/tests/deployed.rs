@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use egress_operator::api::Proxy;
+use egress_operator::api::{ProviderHealth, Proxy};
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, ResourceExt,
@@ -160,4 +160,74 @@ async fn two_replicas_of_the_image_serve_on_while_pods_go_and_versions_roll() {
         site.delete(0, name).await;
     }
     assert_eq!(site.pods().await.len(), 0);
+}
+
+/// What `kubectl delete -k` of the Deployment, its account and its rights leaves: kinds, Proxies, the identity and instances.
+async fn uninstall(site: &Site) {
+    let deployments: Api<Deployment> = site.system.api();
+    deployments.delete(NAME, &DeleteParams::foreground()).await.expect("the Deployment");
+    eventually("no Pod of the operator is left", async || {
+        let left = replicas(site).await?;
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    let leases: Api<Lease> = site.system.api();
+    let _ = leases.delete(NAME, &DeleteParams::default()).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_is_removed_leaves_its_instances_and_one_that_is_installed_again_goes_on_with_them()
+{
+    let lab = Lab::new().await;
+    let site = Site::new(&lab, "again", 1).await;
+    site.put_module(&kubernetes_provider()).await;
+    site.put_entry(&site.kubernetes_entry()).await;
+    let way = Way::to(&lab).await;
+    let deployments: Api<Deployment> = site.system.api();
+    lab.apply::<Deployment>(&deployments, deployment(&site, &way)).await;
+    both_ready(&site).await;
+    for name in ["stays", "goes"] {
+        site.create(0, name, Wanted::default()).await;
+    }
+    let before = site.ready(0, "stays").await;
+    site.ready(0, "goes").await;
+    let pods = |all: Vec<Pod>| -> BTreeSet<String> {
+        let running = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        running.filter_map(|pod| pod.uid()).collect()
+    };
+    let made = pods(site.pods().await);
+    assert_eq!(made.len(), 2);
+
+    uninstall(&site).await;
+    // What is asked for meanwhile waits for whoever comes.
+    site.proxies(0).delete("goes", &DeleteParams::default()).await.expect("it is asked to go");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(pods(site.pods().await), made, "nobody touched them");
+    assert!(site.proxies(0).get("goes").await.is_ok(), "its finalizer holds it");
+
+    lab.apply::<Deployment>(&deployments, deployment(&site, &way)).await;
+    both_ready(&site).await;
+    eventually("what was asked to go is gone", async || {
+        let left = site.proxies(0).get_opt("goes").await.map_err(|error| error.to_string())?;
+        left.map_or(Ok(()), |proxy| Err(format!("{:?}", proxy.status)))
+    })
+    .await;
+    let after = site.ready(0, "stays").await;
+    let instance =
+        |proxy: &Proxy| proxy.status.clone().and_then(|status| status.instance).expect("an instance");
+    assert_eq!(instance(&after).id, instance(&before).id);
+    assert_eq!(after.status.expect("a status").incarnation, before.status.expect("a status").incarnation);
+    assert_eq!(site.pods().await.len(), 1);
+
+    // All of it, in the order of docs/upgrading.md: Proxies, then entries, then the operator.
+    site.delete(0, "stays").await;
+    assert_eq!(site.pods().await.len(), 0);
+    site.put_entries([]).await;
+    let healths: Api<ProviderHealth> = Api::all(lab.client.clone());
+    eventually("the entry's health is gone", async || {
+        let left = healths.get_opt(&site.entry).await.map_err(|error| error.to_string())?;
+        left.map_or(Ok(()), |health| Err(format!("{:?}", health.status)))
+    })
+    .await;
+    uninstall(&site).await;
 }

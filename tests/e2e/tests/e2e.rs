@@ -20,6 +20,8 @@ mod conformance;
 #[cfg(test)]
 mod deployed;
 #[cfg(test)]
+mod deploying;
+#[cfg(test)]
 mod endpoints;
 #[cfg(test)]
 mod harness;
@@ -53,6 +55,8 @@ mod recording;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod shadow;
@@ -62,5 +66,7 @@ mod swap;
 mod telemetry;
 #[cfg(test)]
 mod together;
+#[cfg(test)]
+mod troubleshooting;
 #[cfg(test)]
 mod trying;

@@ -1,7 +1,5 @@
 //! A Proxy from its wish to its end, asked for as people ask.
 
-use std::process::Command;
-
 use egress_operator::api::Proxy;
 use kube::{
     Api, ResourceExt,
@@ -9,7 +7,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Lab, Site, Wanted, Web, connect_through, eventually, get_through, kubernetes_provider};
+use crate::harness::{
+    Lab, Site, Wanted, Web, connect_through, eventually, get_through, kubectl, kubernetes_provider,
+};
 
 fn proxy_address(proxy: &Proxy) -> String {
     let status = proxy.status.as_ref().expect("a status");
@@ -18,17 +18,6 @@ fn proxy_address(proxy: &Proxy) -> String {
 
 fn instance_name(proxy: &Proxy) -> String {
     proxy.status.as_ref().and_then(|status| status.instance.as_ref()).expect("an instance").name.clone()
-}
-
-/// `kubectl`, as people have it.
-fn kubectl(lab: &Lab, arguments: &[&str]) -> String {
-    let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
-    let mut command = Command::new(kubectl);
-    let output =
-        command.arg("--kubeconfig").arg(&lab.kubeconfig).args(arguments).output().expect("kubectl runs");
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "kubectl {arguments:?}: {}", said(&output.stderr));
-    said(&output.stdout)
 }
 
 async fn change_port(proxies: &Api<Proxy>, name: &str, port: u16) {

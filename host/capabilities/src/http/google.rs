@@ -30,7 +30,7 @@ const FILE_AT_HOME: &str = ".config/gcloud/application_default_credentials.json"
 const LONGEST_CODE: usize = 40;
 
 /// Google's application-default credentials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct GoogleCredentials {
     /// A service account's key, an authorised user, an external account (workload identity), as JSON. Where none

@@ -18,7 +18,7 @@ pub(super) const SECRET: &str = "{secret}";
 pub(super) const PRINCIPAL: &str = "{principal}";
 
 /// `grants.http` of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HttpGrant {
     /// By the name that the provider's config uses.
@@ -26,7 +26,7 @@ pub struct HttpGrant {
 }
 
 /// One server, or a part of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Endpoint {
     /// What every path is below: `https://pve1.example:8006/api2/json`.
@@ -69,7 +69,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// A certificate and its key, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ClientCertificate {
     /// With the chain behind it.
@@ -79,7 +79,7 @@ pub struct ClientCertificate {
 }
 
 /// A proxy that is asked by CONNECT for a way to the server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ForwardProxy {
     /// `http://proxy.example:3128`. TLS, where the endpoint has it, is spoken with the server, through it.
@@ -90,7 +90,7 @@ pub struct ForwardProxy {
 }
 
 /// How the host says who it is. Nothing of it reaches a provider but the principal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Credentials {
     /// A header.
@@ -102,7 +102,7 @@ pub enum Credentials {
 }
 
 /// A header that holds a secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HeaderCredentials {
     /// Its name.
@@ -127,7 +127,7 @@ fn bearer() -> String {
 }
 
 /// A user's name and password.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BasicCredentials {
     /// Without a colon.
@@ -137,7 +137,7 @@ pub struct BasicCredentials {
 }
 
 /// Requests that change nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ReadOnly {
     /// `POST`.

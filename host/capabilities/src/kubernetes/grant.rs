@@ -19,7 +19,7 @@ const VERBS: [&str; 5] = ["get", "list", "create", "patch", "delete"];
 const LONGEST_MS: u64 = 95_000;
 
 /// What an entry may do in which clusters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct KubernetesGrant {
     /// By the name that the provider's config uses.
@@ -29,7 +29,7 @@ pub struct KubernetesGrant {
 /// One cluster: how to reach it, as whom, and what for.
 ///
 /// Exactly one of `operator`, `inCluster` and `kubeconfig` is given.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ClusterGrant {
     /// The cluster and the identity that the operator itself uses. It can do more than a provider should:
@@ -53,7 +53,7 @@ pub struct ClusterGrant {
 }
 
 /// A kubeconfig file. It, and the files that it names, are read again when they change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct KubeconfigGrant {
     /// An absolute path.
@@ -64,7 +64,7 @@ pub struct KubeconfigGrant {
 }
 
 /// A ServiceAccount of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ServiceAccount {
     /// Its namespace.
@@ -74,7 +74,7 @@ pub struct ServiceAccount {
 }
 
 /// A request passes when some rule lists its verb, its resource and its namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
     /// API groups; `""` is the core group, and the default.

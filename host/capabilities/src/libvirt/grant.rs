@@ -11,7 +11,7 @@ use crate::{credentials::CredentialRef, faults::Faults};
 const LONGEST_MS: u64 = 95_000;
 
 /// Which hosts an entry may use, and what of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LibvirtGrant {
     /// By the name that the provider's config uses.
@@ -19,7 +19,7 @@ pub struct LibvirtGrant {
 }
 
 /// One host: how to reach it, as whom, and what for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HostGrant {
     /// A name or an address.
@@ -75,7 +75,7 @@ fn logs() -> String {
 }
 
 /// When to give up, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Timeouts {
     /// Until libvirt has let us in.

@@ -7,7 +7,7 @@ use super::address::Range;
 use crate::faults::Faults;
 
 /// From where volumes may be filled, and with how much. Only hosts of the libvirt grant are filled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct TransferGrant {
     /// Addresses that are refused otherwise since they lead inside, such as `10.1.0.0/16`.
@@ -26,7 +26,7 @@ impl Default for TransferGrant {
 }
 
 /// When to give up, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Timeouts {
     /// Until a server's connection stands, TLS included.

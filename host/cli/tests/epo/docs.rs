@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use egress_runtime::Limits;
 use serde_json::Value;
 
-use super::{
-    command::{run, workspace},
-    metrics::documented,
-};
+use super::{command::workspace, metrics::documented};
 
 fn guide() -> String {
     std::fs::read_to_string(workspace().join("docs/operator-guide.md")).unwrap()
@@ -63,47 +60,4 @@ fn the_page_lists_every_metric_with_its_kind_and_no_other() {
         documented().into_iter().map(|(name, metric)| (name, metric.kind)).collect();
     assert_eq!(kinds, counted());
     assert!(kinds.len() > 20, "{kinds:?}");
-}
-
-#[test]
-fn the_guides_name_no_command_that_there_is_not() {
-    let author = std::fs::read_to_string(workspace().join("docs/author-guide.md")).unwrap();
-    for guide in [guide(), author] {
-        let commands = guide.match_indices("epo provider ").map(|(at, found)| {
-            let rest = &guide[at + found.len()..];
-            rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap()
-        });
-        for command in commands.filter(|command| !command.is_empty()) {
-            run(&["provider", command, "--help"]).well();
-        }
-    }
-}
-
-#[test]
-fn the_sample_entries_are_ones_that_would_be_taken_up() {
-    for (file, provider) in [("providers.yaml", "kubernetes"), ("gcp.yaml", "gcp")] {
-        let samples = std::fs::read_to_string(workspace().join("deploy/samples").join(file)).unwrap();
-        let first = samples.split("\n---\n").next().unwrap();
-        let object: Value = serde_saphyr::from_str(first).unwrap();
-        let entry = object["data"][provider].as_str().unwrap();
-        let (_dir, path) = super::command::file(&format!("{provider}.yaml"), entry.as_bytes());
-        let component = super::command::component_of(provider);
-        let said = run(&["provider", "validate", component.to_str().unwrap(), "--config", &path]).well();
-        assert!(said.contains("would be taken up"), "{said}");
-    }
-}
-
-#[test]
-fn the_page_on_tools_shows_commands_and_options_that_there_are() {
-    let page = std::fs::read_to_string(workspace().join("docs/provider-tools.md")).unwrap();
-    let page = page.replace("\\\n", " ");
-    let commands: Vec<&str> =
-        page.lines().filter_map(|line| line.trim_start().strip_prefix("epo provider ")).collect();
-    assert!(commands.len() >= 8, "{commands:?}");
-    for words in commands.iter().map(|command| command.split_whitespace().collect::<Vec<_>>()) {
-        let help = run(&["provider", words[0], "--help"]).well();
-        for option in words.iter().filter(|word| word.starts_with("--")) {
-            assert!(help.contains(option), "{option} is no option of epo provider {}", words[0]);
-        }
-    }
 }

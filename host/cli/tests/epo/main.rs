@@ -44,6 +44,8 @@ mod project;
 #[cfg(test)]
 mod registry;
 #[cfg(test)]
+mod samples;
+#[cfg(test)]
 #[expect(dead_code, reason = "the capability's own tests use all of it")]
 #[path = "../../../capabilities/tests/script/mod.rs"]
 mod script;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::faults::Faults;
 
 /// Each is a capability; what is none is not lent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Grants {
     /// HTTP.

@@ -8,6 +8,7 @@ use std::{
 use egress_capabilities::{CredentialRef, SecretRef, transfer::address::Range};
 use egress_registry::Reference;
 use egress_runtime::Digest;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -54,35 +55,50 @@ pub struct OciImage {
     pub every: Option<Duration>,
 }
 
-#[derive(Default, Deserialize)]
+/// Where the component is read from: exactly one of `configMap`, `oci` and `file`.
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RawModule {
+pub(super) struct RawModule {
+    /// `binaryData` of a ConfigMap: plain, gzip or zstd.
     config_map: Option<RawConfigMap>,
+    /// A path below `--modules-dir`.
     file: Option<PathBuf>,
+    /// An image in an OCI registry.
     oci: Option<RawOci>,
+    /// `sha256:` and 64 hexadecimal digits of the unpacked component: any other is refused.
     digest: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawConfigMap {
+    /// The operator's own where none.
     namespace: Option<String>,
+    /// Its name.
     name: String,
+    /// May be left out when there is only one.
     key: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct RawOci {
+    /// `registry.example/team/provider:1.2`, or with `@sha256:...` for what never changes.
     #[serde(rename = "ref")]
     reference: String,
+    /// A Secret of the operator's namespace, as `kubectl create secret docker-registry` writes it.
     pull_secret: Option<String>,
+    /// In its place, the absolute path of a docker config file.
     docker_config: Option<PathBuf>,
+    /// Who signs for the registry, in PEM; whom the system trusts where none.
     ca: Option<CredentialRef>,
+    /// Whether it is asked without TLS.
     #[serde(default)]
     plain_http: bool,
+    /// Ranges of private addresses, such as `10.0.0.0/8`, that the registry may be at or send to.
     #[serde(default)]
     inside: Vec<String>,
+    /// How often a tag is looked up.
     every_seconds: Option<u64>,
 }
 

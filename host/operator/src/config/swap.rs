@@ -1,7 +1,7 @@
 //! How an entry takes up something new.
 
 use egress_runtime::Shadow;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Faults;
@@ -16,11 +16,13 @@ pub struct SwapConfig {
     pub rollout: Option<Rollout>,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum OnDifference {
+pub(super) enum OnDifference {
+    /// It is refused, with the differences.
     #[default]
     Refuse,
+    /// It becomes active, and the differences are told.
     Warn,
 }
 

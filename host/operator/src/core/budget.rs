@@ -23,7 +23,7 @@ use crate::core::store::ProxyKey;
 pub const WINDOW: Duration = Duration::from_secs(3600);
 
 /// How an entry's instances are replaced, as people write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ReplaceConfig {
     /// Proxies that are taken down for a changed spec, and as many that come back after failures.

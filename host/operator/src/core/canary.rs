@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// `rollout` of an entry, as people write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rollout {
     /// Proxies that a new revision makes before it gets all calls.

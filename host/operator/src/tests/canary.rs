@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{ENTRY, HEALTH, Process, World, text};
+use super::process::{ENTRY, HEALTH, Process, World, compare, text};
 use crate::{
     api::{InstanceStatus, ProxyStatus},
     core::{
@@ -148,6 +148,7 @@ async fn what_one_process_put_aside_stays_aside_after_a_restart_until_the_source
     assert_eq!((&hold["revision"], &hold["insteadOf"]), (&json!(one), &json!(two)));
     let reason = hold["reason"].as_str().unwrap();
     assert!(reason.contains("team-a/a: create failed (trap): the component failed"), "{reason}");
+    compare("a-newer-component-was-put-aside", &health);
     let told =
         |event: &Value| event["reason"] == "PutAside" && event["note"].as_str().unwrap().contains("resume");
     watched(&process, process.shows(|_| world.api.below("/apis/events.k8s.io/v1/").iter().any(told))).await;

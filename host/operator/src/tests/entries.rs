@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::process::{ENTRY, GUEST, HEALTH, World, entry, text};
+use super::process::{ENTRY, GUEST, HEALTH, World, compare, entry, text};
 use crate::{
     config::read_entries,
     core::store::{Inactive, Providers},
@@ -165,6 +165,7 @@ async fn a_hold_by_hand_lasts_over_a_start_and_on_another_replica_until_it_is_re
             assert_eq!(process.active().as_ref(), Some(&one));
         }
     }
+    compare("what-the-source-offers-is-not-taken-up-the-entry-is-held", &world.api.object(HEALTH).unwrap());
     drop((process, replica));
 
     let process = world.start();
@@ -272,6 +273,7 @@ async fn without_a_providers_config_map_what_ran_goes_on_before_and_after_a_rest
     let health = process.shows(|health| listed(health, "False")).await;
     let why = health["status"]["conditions"][1]["message"].as_str().unwrap();
     assert!(why.contains("there is no ConfigMap system/egress-providers"), "{why}");
+    compare("there-is-no-providers-configmap", &health);
     assert_eq!(process.active().as_ref(), Some(&one));
     drop(process);
 

@@ -40,6 +40,7 @@ async fn a_lost_identity_is_not_replaced_while_instances_of_it_stand() {
             let refused = establish(&cluster, &watch).await.unwrap_err();
             assert!(matches!(refused, IdentityError::Lost { count: 1, .. }), "{refused}");
             assert!(refused.to_string().contains("team-a/web"), "{refused}");
+            compare("the-operator-does-not-start-its-identity-is-lost", &refused);
             assert!(api.object(SECRET).is_none(), "nothing was minted");
 
             api.put(PROXY, proxy(&json!({ "incarnation": 1 })));
@@ -64,4 +65,22 @@ async fn an_identity_that_nobody_minted_is_refused() {
         assert!(bad.len() == 1 || !told.contains(bad), "an identity is no text for a log: {told}");
     }
     assert_eq!(minted.installation.id().len(), 32);
+}
+
+/// The page's lines against what the log says last.
+fn compare(symptom: &str, refused: &IdentityError) {
+    let complaint = docs_tests::shown::complaint(symptom, &[format!("epo: {refused}")]);
+    assert!(complaint.is_empty(), "{complaint}");
+}
+
+#[tokio::test]
+async fn an_identity_of_another_cluster_is_refused_with_both_ways_out() {
+    let (api, cluster) = world();
+    establish(&cluster, &[]).await.unwrap();
+    let mut secret = api.object(SECRET).unwrap();
+    secret["data"]["cluster"] = json!(ByteString(b"elsewhere".to_vec()));
+    api.put(SECRET, secret);
+    let refused = establish(&cluster, &[]).await.unwrap_err();
+    assert!(matches!(refused, IdentityError::OtherCluster { .. }), "{refused}");
+    compare("the-operator-does-not-start-its-identity-is-another-clusters", &refused);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{ENTRY, World, text};
+use super::process::{ENTRY, World, compare, text};
 use crate::{
     config::read_entries,
     core::store::{Inactive, Providers},
@@ -33,7 +33,8 @@ async fn a_removed_entry_stays_delete_only_while_a_proxy_has_an_instance_of_it_o
     let one = process.active_after(None).await;
     process.kept(1).await;
     process.entries.apply(read_entries([]));
-    process.beside(process.entries.take_over(), process.shows(removed)).await;
+    let health = process.beside(process.entries.take_over(), process.shows(removed)).await;
+    compare("the-entry-was-removed-and-proxies-have-instances-of-it", &health);
     let active = process.entries.active(ENTRY).unwrap();
     assert!(!active.listed && active.revision == one);
     drop(process);

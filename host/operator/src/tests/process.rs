@@ -175,3 +175,9 @@ impl Process {
 pub fn entry() -> EntryName {
     ENTRY.parse().unwrap()
 }
+
+/// That an object shows what docs/troubleshooting.md says of a symptom.
+pub fn compare(symptom: &str, health: &Value) {
+    let complaint = docs_tests::shown::complaint(symptom, &docs_tests::shown::described(health));
+    assert!(complaint.is_empty(), "{complaint}");
+}

@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::process::{World, built};
+use super::process::{World, built, compare};
 use crate::{cluster::Cluster, trial};
 
 static MISBEHAVE: LazyLock<Vec<u8>> = LazyLock::new(|| built("fixture-misbehave"));
@@ -89,6 +89,7 @@ async fn what_lists_less_is_refused_and_the_health_says_what_it_does_not_list() 
     let health = process.shows(|health| health["status"]["refusal"]["stage"] == "shadow").await;
     let refusal = &health["status"]["refusal"];
     assert_eq!(refusal["reason"], "ShadowDiffers");
+    compare("a-newer-component-sees-less", &health);
     let name = Installation::new("installation").instance_name("web", "uid", 1);
     let fault = refusal["faults"][0].as_str().unwrap();
     assert!(

@@ -39,7 +39,7 @@ fn a_pod_that_was_begun_stays_where_it_is_when_the_entry_changes_its_namespace()
 }
 
 #[test]
-fn what_kubernetes_waits_for_is_told_in_its_own_words() {
+fn what_kubernetes_waits_for_is_told_in_its_own_words_and_with_the_way_out() {
     let waiting = |reason: &str, message: &str| json!({ "state": { "waiting": { "reason": reason, "message": message } } });
     let crashing = json!({
         "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 10s" } },
@@ -50,16 +50,18 @@ fn what_kubernetes_waits_for_is_told_in_its_own_words() {
         (
             json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
                 "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu." }] }),
-            "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.",
+            "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.; add room, or change nodeSelector or tolerations in \
+             the entry's config, or the Proxy's zone",
         ),
         (
             json!({ "phase": "Pending", "podIP": "10.244.0.9",
                 "containerStatuses": [waiting("ErrImagePull", "pull access denied")] }),
-            "ErrImagePull: pull access denied",
+            "ErrImagePull: pull access denied; mend image or imagePullSecrets in the entry's config, and delete the Pod",
         ),
         (
             json!({ "phase": "Pending", "containerStatuses": [waiting("ImagePullBackOff", "Back-off pulling image")] }),
-            "ImagePullBackOff: Back-off pulling image",
+            "ImagePullBackOff: Back-off pulling image; mend image or imagePullSecrets in the entry's config, and delete \
+             the Pod",
         ),
         (
             json!({ "phase": "Pending", "containerStatuses": [waiting("ContainerCreating", "")] }),
@@ -67,7 +69,8 @@ fn what_kubernetes_waits_for_is_told_in_its_own_words() {
         ),
         (
             json!({ "phase": "Running", "containerStatuses": [crashing] }),
-            "CrashLoopBackOff: back-off 10s; exit code 1: FATAL: Bungled squid.conf line 3",
+            "CrashLoopBackOff: back-off 10s; exit code 1: FATAL: Bungled squid.conf line 3; mend squid or runAsUser in the \
+             entry's config, and delete the Pod",
         ),
         (
             json!({ "phase": "Running", "containerStatuses": [{ "state": { "terminated": { "reason": "Error", "exitCode": 1 } } }] }),

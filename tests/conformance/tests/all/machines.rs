@@ -336,3 +336,16 @@ async fn a_source_that_knows_nothing_yet_is_no_trouble_and_none_that_can_be_aske
     let refused = running.get(&made).await.unwrap_err();
     assert_eq!((refused.class, refused.reason.as_str()), (ErrorClass::Transient, "unreachable"));
 }
+
+#[tokio::test]
+async fn a_host_with_less_memory_than_the_machine_is_told_as_quota_and_nothing_is_defined() {
+    let bench = kvm2();
+    let large = json!({ "machineTypes": { "small": { "vcpus": 1, "memoryMiB": 1_000_000 } } });
+    let running = bench.run(config(large)).await;
+    let refused = running.create(&mut proxy(1)).await.unwrap_err();
+    assert_eq!((refused.class, refused.reason.as_str()), (ErrorClass::QuotaExceeded, "quota"));
+    assert!(refused.message.contains("memory"), "{}", refused.message);
+    assert_eq!(bench.domains(), Vec::<String>::new());
+    let running = bench.run(config(json!({}))).await;
+    assert_eq!(running.create(&mut proxy(1)).await, Ok(vec![]), "it goes on where there is enough");
+}

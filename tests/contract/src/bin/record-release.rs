@@ -6,6 +6,9 @@ use std::path::Path;
 fn main() -> anyhow::Result<()> {
     let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
     let version = contract_tests::released::record(&wit)?;
-    println!("egress:provider {version} is recorded in wit/released/: commit it, and tag the release");
+    let digest = contract_tests::released::digest(&wit, &version)?;
+    println!(
+        "egress:provider@{version} is recorded in wit/released/: tell it in CHANGELOG.md, digest {digest}"
+    );
     Ok(())
 }

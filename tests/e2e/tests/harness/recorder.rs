@@ -38,6 +38,17 @@ pub struct Record {
     pub holder: Option<String>,
 }
 
+/// Any request, and what became of it.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    pub query: String,
+    pub status: u16,
+    /// Of a refusal, its words.
+    pub said: String,
+}
+
 /// What all recorders of a test write into.
 pub type Records = Arc<Mutex<Vec<Record>>>;
 
@@ -51,6 +62,8 @@ pub struct Recorder {
 struct Shared {
     who: String,
     records: Records,
+    /// Everything that was asked, where somebody wants to know.
+    asked: Option<Arc<Mutex<Vec<Asked>>>>,
     client: Client,
     cut: AtomicBool,
     /// Raised to end all connections.
@@ -67,6 +80,26 @@ impl Drop for Recorder {
 impl Recorder {
     /// For one process; `kubeconfig` says who it is.
     pub async fn new(lab: &super::Lab, who: &str, kubeconfig: &Path, records: &Records) -> Self {
+        Self::made(lab, who, kubeconfig, records, None).await
+    }
+
+    /// One that writes down everything.
+    pub async fn asking(
+        lab: &super::Lab,
+        who: &str,
+        kubeconfig: &Path,
+        asked: &Arc<Mutex<Vec<Asked>>>,
+    ) -> Self {
+        Self::made(lab, who, kubeconfig, &Arc::default(), Some(Arc::clone(asked))).await
+    }
+
+    async fn made(
+        lab: &super::Lab,
+        who: &str,
+        kubeconfig: &Path,
+        records: &Records,
+        asked: Option<Arc<Mutex<Vec<Asked>>>>,
+    ) -> Self {
         let mut config = lab.config.clone();
         // The process' own credentials pass.
         config.auth_info = AuthInfo::default();
@@ -82,6 +115,7 @@ impl Recorder {
         let shared = Arc::new(Shared {
             who: who.to_owned(),
             records: Arc::clone(records),
+            asked,
             client,
             cut: AtomicBool::new(false),
             ends: watch::Sender::new(0),
@@ -127,6 +161,12 @@ impl Shared {
         head.headers.remove(header::CONNECTION);
         let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?.to_bytes();
         let path = head.uri.path().to_owned();
+        let asked = self.asked.as_ref().map(|_| Asked {
+            method: head.method.to_string(),
+            path: path.clone(),
+            query: head.uri.query().unwrap_or_default().to_owned(),
+            ..Asked::default()
+        });
         let at = (head.method != Method::GET).then(|| {
             let holder = path.contains("/leases").then(|| {
                 let lease: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -141,6 +181,16 @@ impl Shared {
         if let Some(at) = at {
             self.records.lock().unwrap()[at].answered = Some((Instant::now(), answer.status()));
         }
-        Ok(answer)
+        let (Some(asked), Some(all)) = (asked, &self.asked) else { return Ok(answer) };
+        let status = answer.status().as_u16();
+        let (head, body) = answer.into_parts();
+        let (said, body) = if status == 403 {
+            let bytes = body.collect().await?.to_bytes().to_vec();
+            (String::from_utf8_lossy(&bytes).into_owned(), Body::from(bytes))
+        } else {
+            (String::new(), body)
+        };
+        all.lock().unwrap().push(Asked { status, said, ..asked });
+        Ok(Response::from_parts(head, body))
     }
 }

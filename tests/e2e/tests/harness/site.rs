@@ -115,17 +115,31 @@ impl Site {
 
     /// Takes the right to one kind off the operator, or gives it back. Everything else stays.
     pub async fn may_see(&self, kind: &str, may: bool) {
-        let name = &self.system.name;
         let mut rules = role_rules("ClusterRole", "egress-operator");
         if !may {
             rules.retain(|rule| rule.resources.as_deref() != Some(&[kind.to_owned()]));
         }
+        self.lend(json!(rules)).await;
+    }
+
+    /// These and no other rights in the whole cluster.
+    pub async fn lend(&self, rules: Value) {
+        let name = &self.system.name;
         let role = json!({ "metadata": { "name": name }, "rules": rules });
         self.lab.apply::<ClusterRole>(&Api::all(self.lab.client.clone()), role).await;
         let bindings: Api<ClusterRoleBinding> = Api::all(self.lab.client.clone());
         // What a binding names can't be changed.
         bindings.delete(name, &DeleteParams::default()).await.expect("the operator's ClusterRoleBinding");
         self.lab.apply(&bindings, self.binding(name, "ClusterRole", name)).await;
+    }
+
+    /// These rights in a team's namespace, beside those that the provider needs.
+    pub async fn lend_in(&self, team: usize, rules: Value) {
+        let team = &self.teams[team];
+        let role = json!({ "metadata": { "name": "egress-operator" }, "rules": rules });
+        self.lab.apply::<Role>(&team.api(), role).await;
+        let binding = self.binding("egress-operator", "Role", "egress-operator");
+        self.lab.apply::<RoleBinding>(&team.api(), binding).await;
     }
 
     /// What the kubernetes provider needs in a namespace.
@@ -465,7 +479,7 @@ pub async fn prepare(lab: &Lab) {
 }
 
 /// The rules that deploy/ gives to a role.
-fn role_rules(kind: &str, name: &str) -> Vec<PolicyRule> {
+pub fn role_rules(kind: &str, name: &str) -> Vec<PolicyRule> {
     #[derive(Deserialize)]
     struct Document {
         kind: String,
@@ -473,10 +487,13 @@ fn role_rules(kind: &str, name: &str) -> Vec<PolicyRule> {
         #[serde(default)]
         rules: Vec<PolicyRule>,
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/cluster/rbac.yaml");
-    let text = std::fs::read_to_string(&file).expect("deploy/cluster/rbac.yaml");
-    let documents: Vec<Document> = serde_saphyr::from_multiple(&text).expect("YAML");
-    let found =
-        documents.into_iter().find(|document| document.kind == kind && document.metadata["name"] == name);
-    found.unwrap_or_else(|| panic!("{} has no {kind} {name}", file.display())).rules
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let files = ["cluster/rbac.yaml", "rights/kubernetes/rbac.yaml", "rights/user-data/rbac.yaml"];
+    let documents = files.into_iter().flat_map(|file| {
+        let text = std::fs::read_to_string(deploy.join(file)).expect(file);
+        serde_saphyr::from_multiple::<Document>(&text).expect("YAML")
+    });
+    let mut documents =
+        documents.filter(|document| document.kind == kind && document.metadata["name"] == name);
+    documents.next().unwrap_or_else(|| panic!("{files:?} have no {kind} {name}")).rules
 }

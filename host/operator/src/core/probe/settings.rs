@@ -16,7 +16,7 @@ const NO_URL: &str =
     "spec.healthCheck.type is HTTP, but its entry gives no health.url; add one, or ask for TCP";
 
 /// `health` of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct HealthConfig {
     /// What is asked for through each proxy. Without one, probes ask whether the port takes connections.

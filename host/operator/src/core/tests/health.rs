@@ -2,7 +2,7 @@
 //! reconciler and prober.
 
 mod replacing;
-mod town;
+pub mod town;
 
 use std::{
     collections::BTreeSet,

@@ -14,5 +14,6 @@ mod places;
 mod provider;
 mod stories;
 mod told;
+mod troubleshooting;
 mod two_hosts;
 mod world;

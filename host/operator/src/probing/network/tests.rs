@@ -213,3 +213,51 @@ async fn a_server_that_is_at_fault_is_not_up_though_it_answers() {
     let plain = says("HTTP/1.1 200 {}\r\nContent-Length: 0\r\n\r\n").await;
     assert!(network().direct(&url(&format!("http://{plain}/x")), WITHIN).await);
 }
+
+/// What a probe finds as the condition Healthy shows it, against docs/troubleshooting.md.
+fn compare(symptom: &str, outcome: Outcome) {
+    let (Outcome::Broken(fault) | Outcome::Doubtful(fault) | Outcome::UrlAtFault(fault)) = outcome else {
+        panic!("{symptom}: it passed")
+    };
+    let reason = crate::core::conditions::camel(&fault.reason);
+    let shown = [format!("Reason: {reason}"), format!("Message: {}", fault.message)];
+    let complaint = docs_tests::shown::complaint(symptom, &shown);
+    assert!(complaint.is_empty(), "{complaint}");
+}
+
+#[tokio::test]
+async fn what_a_probe_finds_is_shown_as_the_page_says() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dead = gone.local_addr().unwrap();
+    drop(gone);
+    compare("no-squid-listens", network().connect(dead, WITHIN).await);
+    let silent = listen(|stream| async move {
+        let _kept = stream;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    compare("its-squid-hangs", through(silent, SHORT).await);
+    let lost = listen(|mut stream| async move {
+        if head(&mut stream).await.starts_with("GET / ") {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    })
+    .await;
+    compare("requests-get-no-answer", through(lost, SHORT).await);
+    for (symptom, answer) in [
+        (
+            "squid-answers-by-itself",
+            "HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 0\r\n\r\n",
+        ),
+        (
+            "the-probe-url-answers-with-a-fault",
+            "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+        ),
+        ("it-ends-connections-without-an-answer", ""),
+        ("what-answers-is-no-squid", "220 mail.example.com ESMTP\r\n"),
+    ] {
+        compare(symptom, through(says(answer).await, WITHIN).await);
+    }
+}

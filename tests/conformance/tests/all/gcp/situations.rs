@@ -354,7 +354,7 @@ fn quoted(cell: &str) -> Vec<&str> {
 async fn the_page_says_of_each_situation_what_is_said() {
     let situations: Vec<Situation> =
         in_create().into_iter().chain(behind_create()).chain(looking()).collect();
-    let rows = rows("## What goes wrong");
+    let rows = rows("## Reasons");
     assert!(rows.len() >= 25, "{}", rows.len());
     let named: BTreeSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     let known: BTreeSet<&str> = situations.iter().map(|situation| situation.name).collect();
