@@ -140,7 +140,8 @@ mod tests {
                 // Conditions have a dot inside.
                 let object = if column.json_path.contains("conditions") {
                     let kind = column.json_path.split('"').nth(1).unwrap();
-                    json!({ "status": { "conditions": [{ "type": kind, "status": "found" }] } })
+                    let field = steps[steps.len() - 1];
+                    json!({ "status": { "conditions": [{ "type": kind, field: "found" }] } })
                 } else {
                     for step in steps.into_iter().rev() {
                         object = json!({ step: object });
