@@ -100,10 +100,13 @@ pub fn faults(root: &Path, commands: &[Command]) -> io::Result<Vec<String>> {
                     fault(format!("{file} is not there"));
                 }
             }
-            script if script.contains('/') && !script.starts_with(['/', '~', '$', '.']) => {
-                if is_ours(root, script) && !root.join(script).is_file() {
-                    fault(format!("{script} is not there"));
-                }
+            script
+                if script.contains('/')
+                    && !script.starts_with(['/', '~', '$', '.'])
+                    && is_ours(root, script)
+                    && !root.join(script).is_file() =>
+            {
+                fault(format!("{script} is not there"));
             }
             _ => {}
         }
