@@ -22,7 +22,7 @@ const CUTS: usize = 5;
 const PROMISES: usize = 8;
 /// What libvirt has not, what nobody can do to a real host, and what would take minutes of waiting; what the few points
 /// that are drawn may all come too early for.
-const NOT_HERE: [&str; 13] = [
+const NOT_HERE: [&str; 14] = [
     "create-waits-for-removal",
     "create-tells-the-finished",
     "create-makes-the-vanished-again",
@@ -32,6 +32,7 @@ const NOT_HERE: [&str; 13] = [
     "get-removal-is-deleting",
     "list-knows-its-cursors",
     "check-missing-rights",
+    "delete-done-means-nothing-left",
     "hints-are-passed-on",
     "missing-right-is-permanent",
     "slowness-is-got-on-with",
@@ -72,6 +73,10 @@ fn tried(provider: &'static str, at: &[Site], only: Vec<&str>, points: Option<us
 
 fn is_kept(report: &Report) {
     assert_eq!((report.broken(), report.failed()), (0, 0));
+    if !is_soak() {
+        // What of a promise can be tried here may hang on what is drawn.
+        return;
+    }
     let skipped = report.outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Skipped(_)));
     let skipped: Vec<&str> = skipped.map(|outcome| outcome.promise.id).collect();
     let surprising: Vec<&str> = skipped.into_iter().filter(|id| !NOT_HERE.contains(id)).collect();
