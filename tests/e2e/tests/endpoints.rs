@@ -154,6 +154,8 @@ async fn converge(purpose: &'static str, component: &[u8], mut backend: Backend,
     if purpose == "proxmox" {
         // What the storage would bear is not what is under test.
         backend.entry["config"]["clonesAtOnce"] = json!(16);
+        // Five hundred of them fit a node.
+        backend.entry["config"]["machineTypes"]["small"]["memoryMiB"] = json!(128);
     }
     let site = site(&lab, purpose, component, &backend).await;
     let _epo = site.start(&[]).await;
