@@ -205,7 +205,7 @@ async fn live(purpose: &'static str, component: &[u8], backend: Backend) {
     let lab = Lab::new().await;
     let site = site(&lab, purpose, component, &backend).await;
     let [(first, _), (second, _)] = backend.credentials.clone();
-    let epo = site.start(&[]).await;
+    let epo = site.start(&["--log-level", "trace"]).await;
     let witness = Arc::new(Witness::default());
     witness.watch(&site);
     let (port, other) = (listener().await, listener().await);
