@@ -6,7 +6,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use egress_capabilities::transfer::address;
+use egress_capabilities::transfer::{
+    address,
+    location::{self, host, server},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, client::conn::http1};
@@ -105,20 +108,7 @@ impl Web {
 
     /// One that the registry named, seen from one that was asked.
     pub(crate) fn read(&self, from: &Uri, to: &str) -> Result<Uri, Failed> {
-        let to = to.split('#').next().unwrap_or_default();
-        let scheme = from.scheme_str().unwrap_or_default();
-        let at = server(from);
-        let absolute = if to.contains("://") {
-            to.to_owned()
-        } else if let Some(rest) = to.strip_prefix("//") {
-            format!("{scheme}://{rest}")
-        } else if to.starts_with('/') {
-            format!("{scheme}://{at}{to}")
-        } else {
-            let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{scheme}://{at}{folder}/{to}")
-        };
-        self.read_url(&absolute)
+        self.read_url(&location::absolute(from, to))
     }
 
     fn read_url(&self, text: &str) -> Result<Uri, Failed> {
@@ -299,15 +289,6 @@ fn request(asked: &Asked) -> Request<Full<Bytes>> {
     fields.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     fields.extend(asked.headers.iter().cloned());
     request
-}
-
-fn server(url: &Uri) -> String {
-    url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default()
-}
-
-/// As a resolver or a certificate has it.
-fn host(url: &Uri) -> &str {
-    url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
 fn port(url: &Uri) -> u16 {

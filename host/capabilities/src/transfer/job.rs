@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use super::{
     State, failure,
     grant::TransferGrant,
-    image, locked, text,
-    web::{self, Answer, Web},
+    image, location, locked, text,
+    web::{Answer, Web},
 };
 use crate::libvirt::{Filling, Host};
 
@@ -58,7 +58,7 @@ impl Job {
         let outcome = match tokio::time::timeout(Duration::from_millis(ms), self.fetch()).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                let at = web::server(&self.url);
+                let at = location::server(&self.url);
                 Err(failure::plain(Kind::Timeout, format!("{at}: the image was not whole within {ms} ms")))
             }
         };
@@ -106,7 +106,7 @@ impl Job {
         let digest = hex::encode(hash.finalize());
         if let Some(wanted) = self.fill.sha256.as_ref().filter(|wanted| !wanted.eq_ignore_ascii_case(&digest))
         {
-            let at = web::server(&self.url);
+            let at = location::server(&self.url);
             let message = format!("the image from {at} has the digest {digest}, not {wanted}");
             return Err(failure::plain(Kind::DigestMismatch, message));
         }
@@ -119,7 +119,7 @@ impl<'a> Source<'a> {
     async fn open(job: &'a Job) -> Result<Self, Failed> {
         let answer = job.web.ask(Method::GET, &job.url, &[]).await?;
         if answer.status != StatusCode::OK {
-            return Err(failure::of_status(&web::server(&job.url), answer.status));
+            return Err(failure::of_status(&location::server(&job.url), answer.status));
         }
         let total = answer.body.size_hint().exact();
         // A weak one vouches for no bytes.
@@ -137,14 +137,14 @@ impl<'a> Source<'a> {
         }
         let message = format!(
             "the image from {} has {bytes} bytes or more; grants.transfer.maxBytes is {most}",
-            web::server(&self.job.url)
+            location::server(&self.job.url)
         );
         Err(failure::plain(Kind::TooLarge, message))
     }
 
     /// The next bytes, over another connection if this one breaks.
     async fn next(&mut self) -> Result<Option<Bytes>, Failed> {
-        let (at, ms) = (web::server(&self.job.url), self.job.grant.timeouts.stall_ms);
+        let (at, ms) = (location::server(&self.job.url), self.job.grant.timeouts.stall_ms);
         loop {
             let frame = tokio::time::timeout(Duration::from_millis(ms), self.answer.body.frame()).await;
             let why = match frame {

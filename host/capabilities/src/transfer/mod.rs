@@ -9,6 +9,7 @@ mod failure;
 mod grant;
 mod image;
 mod job;
+pub mod location;
 mod web;
 
 use std::{
@@ -120,7 +121,7 @@ impl Transfer for TransferCapability {
             answer = self.web.ask(Method::GET, &url, &[]).await?;
         }
         if answer.status != StatusCode::OK {
-            return Err(failure::of_status(&web::server(&url), answer.status));
+            return Err(failure::of_status(&location::server(&url), answer.status));
         }
         let size = text(&answer.headers, header::CONTENT_LENGTH).and_then(|size| size.parse().ok());
         let (etag, last_modified) =

@@ -23,6 +23,7 @@ use super::{
     address::{self, Range},
     failure,
     grant::Timeouts,
+    location::{self, host, server},
 };
 
 const MOST_REDIRECTS: usize = 5;
@@ -212,33 +213,11 @@ fn redirected(from: &Uri, headers: &HeaderMap) -> Result<Uri, Failed> {
     let no = |why: &str| failure::plain(Kind::Redirects, format!("{at}: a redirect {why}"));
     let to =
         headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).ok_or_else(|| no("leads nowhere"))?;
-    let to = to.split('#').next().unwrap_or_default();
-    let scheme = from.scheme_str().unwrap_or_default();
-    let absolute = if to.contains("://") {
-        to.to_owned()
-    } else if let Some(rest) = to.strip_prefix("//") {
-        format!("{scheme}://{rest}")
-    } else if to.starts_with('/') {
-        format!("{scheme}://{at}{to}")
-    } else {
-        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
-        format!("{scheme}://{at}{folder}/{to}")
-    };
-    let to = url(&absolute)?;
-    if scheme == "https" && to.scheme_str() != Some("https") {
+    let to = url(&location::absolute(from, to))?;
+    if from.scheme_str() == Some("https") && to.scheme_str() != Some("https") {
         return Err(no("leads from https to http"));
     }
     Ok(to)
-}
-
-/// Name and port as they stand in the URL: its path may be a secret.
-pub(super) fn server(url: &Uri) -> String {
-    url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default()
-}
-
-/// As a resolver or a certificate has it.
-fn host(url: &Uri) -> &str {
-    url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
 fn port(url: &Uri) -> u16 {

@@ -146,6 +146,21 @@ where
 /// A line with the trace and the span that it stands in.
 struct Traced<F>(F);
 
+/// The line as it is without them.
+fn written<S, N>(
+    format: &impl FormatEvent<S, N>,
+    context: &FmtContext<'_, S, N>,
+    event: &Event<'_>,
+) -> Result<String, fmt::Error>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    let mut text = String::new();
+    format.format_event(context, Writer::new(&mut text), event)?;
+    Ok(text)
+}
+
 impl<S, N> FormatEvent<S, N> for Traced<Line>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -158,8 +173,7 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let Some((trace, span)) = otlp::here() else { return self.0.format_event(context, line, event) };
-        let mut text = String::new();
-        self.0.format_event(context, Writer::new(&mut text), event)?;
+        let text = written(&self.0, context, event)?;
         writeln!(line, "{} trace_id={trace} span_id={span}", text.trim_end())
     }
 }
@@ -176,8 +190,7 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let Some((trace, span)) = otlp::here() else { return self.0.format_event(context, line, event) };
-        let mut text = String::new();
-        self.0.format_event(context, Writer::new(&mut text), event)?;
+        let text = written(&self.0, context, event)?;
         let inside = text.strip_prefix('{').unwrap_or(&text);
         write!(line, "{{\"trace_id\":\"{trace}\",\"span_id\":\"{span}\",{inside}")
     }
